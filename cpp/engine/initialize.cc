@@ -1,0 +1,99 @@
+#include "engine/initialize.h"
+
+#include "reductions/cb_explore_adf_adacb.h"
+#include "reductions/cb_explore_adf_fastcb.h"
+#include "reductions/cb_score_link.h"
+#include "vw/common/vw_exception.h"
+#include "vw/config/options.h"
+#include "vw/core/memory.h"
+#include "vw/core/reduction_stack.h"
+#include "vw/core/reductions/cb/cb_adf.h"
+#include "vw/core/reductions/cb/cb_explore_adf_greedy.h"
+#include "vw/core/reductions/cb/cb_explore_adf_squarecb.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace
+{
+const std::vector<std::string> OUR_EXPLORERS = {"adacb", "fastcb"};
+
+// Those that keep cb_explore_adf_greedy from switching itself on.
+const std::vector<std::string> STOCK_EXPLORERS = {
+    "bag", "cover", "first", "graph_feedback", "regcb", "regcbopt", "rnd", "softmax", "squarecb", "synthcover"};
+
+std::vector<std::string> supplied(const VW::config::options_i& options, const std::vector<std::string>& flags)
+{
+  std::vector<std::string> result;
+  std::copy_if(flags.begin(), flags.end(), std::back_inserter(result),
+      [&options](const std::string& flag) { return options.was_supplied(flag); });
+  return result;
+}
+
+/// VW's reduction stack with ours at their places.
+class stack_builder : public VW::default_reduction_stack_setup
+{
+public:
+  stack_builder()
+  {
+    using namespace VW::reductions;
+    insert_above(cb_adf_setup, "cb_score_link", cb_score_link_setup);
+    insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_fastcb", cb_explore_adf_fastcb_setup);
+    insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_adacb", cb_explore_adf_adacb_setup);
+  }
+
+  // By now the options of a loaded model have joined those of the command line.
+  void delayed_state_attach(VW::workspace& all, VW::config::options_i& options) override
+  {
+    auto explorers = supplied(options, OUR_EXPLORERS);
+    if (!explorers.empty())
+    {
+      for (auto& stock : supplied(options, STOCK_EXPLORERS)) { explorers.push_back(stock); }
+      if (explorers.size() > 1)
+      {
+        THROW("--" << explorers[0] << " and --" << explorers[1]
+                   << " are both explorers: give only one of them (-i brings the one that the model was saved with)");
+      }
+      _reduction_stack.erase(find(VW::reductions::cb_explore_adf_greedy_setup));
+    }
+    VW::default_reduction_stack_setup::delayed_state_attach(all, options);
+  }
+
+private:
+  // Setups are taken from the back, so what comes later sits higher.
+  void insert_above(VW::reduction_setup_fn below, const std::string& name, VW::reduction_setup_fn setup)
+  {
+    _reduction_stack.emplace(find(below) + 1, name, setup);
+  }
+
+  decltype(_reduction_stack)::iterator find(VW::reduction_setup_fn setup)
+  {
+    const auto found = std::find_if(_reduction_stack.begin(), _reduction_stack.end(),
+        [setup](const std::tuple<std::string, VW::reduction_setup_fn>& entry) { return std::get<1>(entry) == setup; });
+    if (found == _reduction_stack.end()) { THROW("a reduction that ours stand beside is not in this VW's stack"); }
+    return found;
+  }
+};
+}  // namespace
+
+std::unique_ptr<VW::workspace> VW::initialize_with_opo_cmab(std::unique_ptr<config::options_i> options,
+    std::unique_ptr<VW::io::reader> model_override_reader, driver_output_func_t driver_output_func,
+    void* driver_output_func_context, VW::io::logger* custom_logger)
+{
+  return VW::initialize_experimental(std::move(options), std::move(model_override_reader), driver_output_func,
+      driver_output_func_context, custom_logger, VW::make_unique<stack_builder>());
+}
+
+std::unique_ptr<VW::workspace> VW::merge_models_without_opo_cmab(const VW::workspace* base_workspace,
+    const std::vector<const VW::workspace*>& workspaces_to_merge, VW::io::logger* logger)
+{
+  auto ours = OUR_EXPLORERS;
+  ours.emplace_back("cb_score_link");
+  for (const auto* workspace : workspaces_to_merge)
+  {
+    const auto used = supplied(*workspace->options, ours);
+    if (!used.empty()) { THROW("merging models that use --" << used[0] << " is not supported"); }
+  }
+  return VW::merge_models(base_workspace, workspaces_to_merge, logger);
+}

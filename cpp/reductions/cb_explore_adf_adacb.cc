@@ -1,0 +1,129 @@
+#include "reductions/cb_explore_adf_adacb.h"
+
+#include "kernel/inverse_gap_weighting.h"
+#include "reductions/explorer_setup.h"
+#include "vw/config/options.h"
+#include "vw/core/action_score.h"
+#include "vw/core/confidence_sequence_utility.h"
+#include "vw/core/learner.h"
+#include "vw/core/setup_base.h"
+#include "vw/explore/explore.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+/*
+This file implements AdaCB (Foster, Rakhlin, Simchi-Levi and Xu (2020), https://arxiv.org/abs/2010.03104) as its
+authors have it in VW, --squarecb --elim: inverse gap weighting (SquareCB) over the plausible actions (RegCB) only.
+VW's own version counts each new minimum where it should count each survivor, so that its probabilities can be negative;
+this one counts right.
+*/
+
+using namespace VW::config;
+using namespace VW::LEARNER;
+
+namespace
+{
+class cb_explore_adf_adacb
+{
+public:
+  cb_explore_adf_adacb(
+      float mellowness, const opo_cmab::greediness& greediness, const opo_cmab::explorer_options& options)
+      : _c0(mellowness), _greediness(greediness), _costs(options.costs), _epsilon(options.epsilon)
+  {
+  }
+
+  // Should be called through cb_explore_adf_base for pre/post-processing
+  void predict(learner& base, VW::multi_ex& examples);
+  void learn(learner& base, VW::multi_ex& examples);
+  void save_load(VW::io_buf& io, bool read, bool text) { _rounds.save_load(io, read, text, "adacb"); }
+
+private:
+  float _c0;  // mellowness
+  opo_cmab::greediness _greediness;
+  opo_cmab::cost_range _costs;
+  float _epsilon;
+  opo_cmab::round_counter _rounds;
+
+  // Of each action: the lowest and the highest cost that the past rounds make plausible.
+  std::vector<float> _min_costs;
+  std::vector<float> _max_costs;
+  std::vector<float> _survivors;
+
+  // for backing up cb example data when computing sensitivities
+  std::vector<VW::action_scores> _ex_as;
+  std::vector<std::vector<VW::cb_class>> _ex_costs;
+
+  void compute_cost_ranges(learner& base, VW::multi_ex& examples);
+};
+
+void cb_explore_adf_adacb::compute_cost_ranges(learner& base, VW::multi_ex& examples)
+{
+  const size_t num_actions = examples[0]->pred.a_s.size();
+  if (_rounds.value == 0)  // nothing seen, so nothing is implausible
+  {
+    _min_costs.assign(num_actions, _costs.min);
+    _max_costs.assign(num_actions, _costs.max);
+    return;
+  }
+  // threshold on empirical loss difference
+  const float delta =
+      _c0 * std::log(static_cast<float>(num_actions * _rounds.value)) * _costs.width() * _costs.width();
+  VW::confidence_sequence_utility::get_cost_ranges(delta, base, examples, /*min_only=*/false, _costs.min, _costs.max,
+      _min_costs, _max_costs, _ex_as, _ex_costs);
+}
+
+void cb_explore_adf_adacb::predict(learner& base, VW::multi_ex& examples)
+{
+  multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
+  compute_cost_ranges(base, examples);
+  auto& preds = examples[0]->pred.a_s;
+
+  // An action survives unless another is better even at its worst.
+  const float min_max_cost = *std::min_element(_max_costs.begin(), _max_costs.end());
+  const auto survives = [&](const VW::action_score& pred) { return _min_costs[pred.action] <= min_max_cost; };
+
+  _survivors.clear();
+  for (const auto& pred : preds)
+  {
+    if (survives(pred)) { _survivors.push_back(pred.score); }
+  }
+  opo_cmab::inverse_gap_weighting(_survivors.begin(), _survivors.end(), _greediness.gamma(_rounds.value));
+  auto probability = _survivors.begin();
+  for (auto& pred : preds) { pred.score = survives(pred) ? *probability++ : 0.f; }
+  VW::explore::enforce_minimum_probability(_epsilon, true, VW::begin_scores(preds), VW::end_scores(preds));
+}
+
+void cb_explore_adf_adacb::learn(learner& base, VW::multi_ex& examples)
+{
+  opo_cmab::learn_unweighted(base, examples);
+  ++_rounds.value;
+}
+}  // namespace
+
+std::shared_ptr<learner> VW::reductions::cb_explore_adf_adacb_setup(VW::setup_base_i& stack_builder)
+{
+  options_i& options = *stack_builder.get_options();
+  bool adacb = false;
+  float mellowness = 0.f;
+  opo_cmab::greediness greediness;
+  opo_cmab::explorer_options explorer;
+
+  option_group_definition new_options("[Reduction] Contextual Bandit Exploration with ADF (AdaCB)");
+  new_options.add(make_option("adacb", adacb).keep().necessary().help("AdaCB exploration"))
+      .add(make_option("mellowness", mellowness)
+               .keep()
+               .default_value(0.001f)
+               .help("Mellowness parameter c_0 for computing the plausible action set: the larger, the more survive"));
+  greediness.add_to(new_options);
+  explorer.add_to(new_options);
+  if (!options.add_parse_and_check_necessary(new_options)) { return nullptr; }
+
+  greediness.check();
+  opo_cmab::require_nonnegative("--mellowness", mellowness);
+  explorer.prepare("adacb", stack_builder,
+      {{"mellowness", mellowness}, {"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}});
+  return opo_cmab::make_explorer<cb_explore_adf_adacb>(
+      stack_builder, cb_explore_adf_adacb_setup, mellowness, greediness, explorer);
+}

@@ -1,0 +1,88 @@
+#include "reductions/cb_explore_adf_fastcb.h"
+
+#include "kernel/inverse_gap_weighting.h"
+#include "reductions/explorer_setup.h"
+#include "vw/config/options.h"
+#include "vw/core/action_score.h"
+#include "vw/core/learner.h"
+#include "vw/core/setup_base.h"
+#include "vw/explore/explore.h"
+
+#include <algorithm>
+
+/*
+This file implements FastCB (Foster and Krishnamurthy (2021), https://arxiv.org/abs/2107.02237), the first-order variant
+of SquareCB, with the VW learner as the regression oracle. With costs f >= 0 and f* the lowest of them,
+
+  p(a) = f* / (|A| f* + gamma (f(a) - f*)) for all actions but the best, which takes the rest:
+
+inverse gap weighting with gamma / f*. The smaller the lowest cost, the greedier.
+*/
+
+using namespace VW::config;
+using namespace VW::LEARNER;
+
+namespace
+{
+constexpr float LOWEST_COST = 1e-6f;
+
+class cb_explore_adf_fastcb
+{
+public:
+  cb_explore_adf_fastcb(const opo_cmab::greediness& greediness, const opo_cmab::explorer_options& options)
+      : _greediness(greediness), _costs(options.costs), _epsilon(options.epsilon)
+  {
+  }
+
+  // Should be called through cb_explore_adf_base for pre/post-processing
+  void predict(learner& base, VW::multi_ex& examples);
+  void learn(learner& base, VW::multi_ex& examples);
+  void save_load(VW::io_buf& io, bool read, bool text) { _rounds.save_load(io, read, text, "fastcb"); }
+
+private:
+  opo_cmab::greediness _greediness;
+  opo_cmab::cost_range _costs;
+  float _epsilon;
+  opo_cmab::round_counter _rounds;
+};
+
+void cb_explore_adf_fastcb::predict(learner& base, VW::multi_ex& examples)
+{
+  multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
+  auto& preds = examples[0]->pred.a_s;
+  const auto first = VW::begin_scores(preds);
+  const auto last = VW::end_scores(preds);
+
+  std::for_each(first, last,
+      [this](float& score) { score = std::max((score - _costs.min) / _costs.width(), LOWEST_COST); });
+  const double gamma = _greediness.gamma(_rounds.value) / *std::min_element(first, last);
+  opo_cmab::inverse_gap_weighting(first, last, gamma);
+  VW::explore::enforce_minimum_probability(_epsilon, true, first, last);
+}
+
+void cb_explore_adf_fastcb::learn(learner& base, VW::multi_ex& examples)
+{
+  opo_cmab::learn_unweighted(base, examples);
+  ++_rounds.value;
+}
+}  // namespace
+
+std::shared_ptr<learner> VW::reductions::cb_explore_adf_fastcb_setup(VW::setup_base_i& stack_builder)
+{
+  options_i& options = *stack_builder.get_options();
+  bool fastcb = false;
+  opo_cmab::greediness greediness;
+  opo_cmab::explorer_options explorer;
+
+  option_group_definition new_options("[Reduction] Contextual Bandit Exploration with ADF (FastCB)");
+  new_options.add(make_option("fastcb", fastcb).keep().necessary().help("FastCB exploration"));
+  greediness.add_to(new_options);
+  explorer.add_to(new_options);
+  if (!options.add_parse_and_check_necessary(new_options)) { return nullptr; }
+
+  greediness.check();
+  explorer.prepare(
+      "fastcb", stack_builder, {{"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}});
+  return opo_cmab::make_explorer<cb_explore_adf_fastcb>(
+      stack_builder, cb_explore_adf_fastcb_setup, greediness, explorer);
+}

@@ -1,0 +1,106 @@
+#pragma once
+
+#include "vw/config/option_group_definition.h"
+#include "vw/core/io_buf.h"
+#include "vw/core/learner.h"
+#include "vw/core/multi_ex.h"
+#include "vw/core/reductions/cb/cb_explore_adf_common.h"
+#include "vw/core/setup_base.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+
+// What our explorers have in common: --fastcb and --adacb.
+namespace opo_cmab
+{
+/// The interval that costs lie in, --cb_min_cost to --cb_max_cost.
+class cost_range
+{
+public:
+  float min = 0.f;
+  float max = 1.f;
+
+  float width() const { return max - min; }
+};
+
+/// The cost range as the user, the model or cbify (--loss0, --loss1) gives it.
+cost_range find_cost_range(const VW::config::options_i& options);
+
+/// Options that every explorer of ours takes.
+class explorer_options
+{
+public:
+  cost_range costs;
+  float epsilon = 0.f;
+
+  void add_to(VW::config::option_group_definition& group);
+
+  /// Refuses what an explorer cannot work with, naming the flag; makes VW save the settings in use, loss function
+  /// included, with the model; turns on the score link under logistic loss. To be called before the base is set up.
+  /// \param flag the explorer's own, without the dashes
+  /// \param settings its further settings: saved even where they are defaults, so that another default in a later
+  ///        version cannot change an old model
+  void prepare(const std::string& flag, VW::setup_base_i& stack_builder,
+      std::initializer_list<std::pair<const char*, float>> settings);
+
+private:
+  bool _cb_explore_adf = false;
+  std::string _cb_type;
+};
+
+/// How fast inverse gap weighting turns greedy: gamma = scale * rounds^exponent.
+class greediness
+{
+public:
+  float scale = 10.f;
+  float exponent = 0.5f;
+
+  void add_to(VW::config::option_group_definition& group);
+  void check() const;
+  double gamma(uint64_t rounds) const;
+};
+
+/// Throws unless value >= 0 and finite.
+void require_nonnegative(const std::string& flag, float value);
+
+/// Makes VW save an option with the model; value is used if the option was not given.
+void keep_option(VW::config::options_i& options, const std::string& name, const std::string& value);
+
+/// Lets cb_adf (mtr) learn with probability 1, that is with no importance weight, and puts the probability back.
+void learn_unweighted(VW::LEARNER::learner& base, VW::multi_ex& examples);
+
+/// The number of labelled rounds learnt so far. It is saved with the model.
+class round_counter
+{
+public:
+  uint64_t value = 0;
+
+  /// \param flag the explorer's, to tell which explorer saved the model
+  void save_load(VW::io_buf& io, bool read, bool text, const std::string& flag);
+};
+
+/// The learner of an explorer, between cb_adf (or its link) below and probabilities above, as VW builds its own.
+template <typename ExploreType, typename... Args>
+std::shared_ptr<VW::LEARNER::learner> make_explorer(
+    VW::setup_base_i& stack_builder, VW::reduction_setup_fn setup, Args&&... args)
+{
+  using explore_type = VW::cb_explore_adf::cb_explore_adf_base<ExploreType>;
+  auto base = VW::LEARNER::require_multiline(stack_builder.setup_base_learner());
+  const bool with_metrics = stack_builder.get_all_pointer()->output_runtime.global_metrics.are_metrics_enabled();
+  return VW::LEARNER::make_reduction_learner(VW::make_unique<explore_type>(with_metrics, std::forward<Args>(args)...),
+      base, explore_type::learn, explore_type::predict, stack_builder.get_setupfn_name(setup))
+      .set_input_label_type(VW::label_type_t::CB)
+      .set_output_label_type(VW::label_type_t::CB)
+      .set_input_prediction_type(VW::prediction_type_t::ACTION_SCORES)
+      .set_output_prediction_type(VW::prediction_type_t::ACTION_PROBS)
+      .set_output_example_prediction(explore_type::output_example_prediction)
+      .set_update_stats(explore_type::update_stats)
+      .set_print_update(explore_type::print_update)
+      .set_persist_metrics(explore_type::persist_metrics)
+      .set_save_load(explore_type::save_load)
+      .build();
+}
+}  // namespace opo_cmab

@@ -1,0 +1,45 @@
+"""OPO-CMAB, FastCB and AdaCB for Vowpal Wabbit.
+
+Importing this package puts our engine, VW with our reductions, under the ``vowpalwabbit`` package:
+
+>>> import opo_cmab
+>>> from vowpalwabbit import Workspace
+>>> vw = Workspace("--cb_explore_adf --fastcb --loss_function logistic --quiet")
+
+Everything else of ``vowpalwabbit`` is as it was.
+"""
+
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+
+__all__ = ["__version__"]
+__version__ = "0.1.0"
+
+_HERE = Path(__file__).parent
+
+
+def _install_engine() -> None:
+    """Make our ``pylibvw`` the one that ``vowpalwabbit`` imports: it does ``import pylibvw``, a top-level module."""
+    loaded = sys.modules.get("pylibvw")
+    if loaded is not None:
+        if Path(loaded.__file__ or "").parent == _HERE:
+            return
+        raise ImportError(
+            "vowpalwabbit is already imported, with the stock engine, and cannot be given another one in this process. "
+            "Put `import opo_cmab` before the first import of vowpalwabbit (and of what imports it), and restart."
+        )
+    spec = PathFinder.find_spec("pylibvw", [str(_HERE)])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"the engine is missing from {_HERE}: install the package with `pip install .`")
+    module = module_from_spec(spec)
+    sys.modules["pylibvw"] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules["pylibvw"]
+        raise
+
+
+_install_engine()
