@@ -1,5 +1,6 @@
-// Included by force before VW's own main.cc and pylibvw.cc, which are compiled as they are: what they call of VW by these
-// names is ours. Everything that declares the stock functions is included first, so that only the calls are renamed.
+// Included by force before VW's own main.cc and pylibvw.cc, which are compiled as they are: what they call of VW by
+// these names is ours. Everything that declares the stock functions is included first, so that only the calls are
+// renamed.
 #include "engine/initialize.h"
 
 #define initialize initialize_with_opo_cmab

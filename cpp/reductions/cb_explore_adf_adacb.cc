@@ -30,7 +30,10 @@ class cb_explore_adf_adacb
 public:
   cb_explore_adf_adacb(
       float mellowness, const opo_cmab::greediness& greediness, const opo_cmab::explorer_options& options)
-      : _c0(mellowness), _greediness(greediness), _costs(options.costs), _epsilon(options.epsilon)
+      : _c0(mellowness)
+      , _greediness(greediness)
+      , _costs(options.costs)
+      , _epsilon(options.epsilon)
   {
   }
 
@@ -68,10 +71,9 @@ void cb_explore_adf_adacb::compute_cost_ranges(learner& base, VW::multi_ex& exam
     return;
   }
   // threshold on empirical loss difference
-  const float delta =
-      _c0 * std::log(static_cast<float>(num_actions * _rounds.value)) * _costs.width() * _costs.width();
-  VW::confidence_sequence_utility::get_cost_ranges(delta, base, examples, /*min_only=*/false, _costs.min, _costs.max,
-      _min_costs, _max_costs, _ex_as, _ex_costs);
+  const float delta = _c0 * std::log(static_cast<float>(num_actions * _rounds.value)) * _costs.width() * _costs.width();
+  VW::confidence_sequence_utility::get_cost_ranges(
+      delta, base, examples, /*min_only=*/false, _costs.min, _costs.max, _min_costs, _max_costs, _ex_as, _ex_costs);
 }
 
 void cb_explore_adf_adacb::predict(learner& base, VW::multi_ex& examples)
@@ -104,7 +106,6 @@ void cb_explore_adf_adacb::learn(learner& base, VW::multi_ex& examples)
 
 std::shared_ptr<learner> VW::reductions::cb_explore_adf_adacb_setup(VW::setup_base_i& stack_builder)
 {
-  options_i& options = *stack_builder.get_options();
   bool adacb = false;
   float mellowness = 0.f;
   opo_cmab::greediness greediness;
@@ -117,8 +118,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_adacb_setup(VW::setup_ba
                .default_value(0.001f)
                .help("Mellowness parameter c_0 for computing the plausible action set: the larger, the more survive"));
   greediness.add_to(new_options);
-  explorer.add_to(new_options);
-  if (!options.add_parse_and_check_necessary(new_options)) { return nullptr; }
+  if (!explorer.add_and_parse(new_options, *stack_builder.get_options())) { return nullptr; }
 
   greediness.check();
   opo_cmab::require_nonnegative("--mellowness", mellowness);

@@ -30,7 +30,9 @@ class cb_explore_adf_fastcb
 {
 public:
   cb_explore_adf_fastcb(const opo_cmab::greediness& greediness, const opo_cmab::explorer_options& options)
-      : _greediness(greediness), _costs(options.costs), _epsilon(options.epsilon)
+      : _greediness(greediness)
+      , _costs(options.costs)
+      , _epsilon(options.epsilon)
   {
   }
 
@@ -53,8 +55,8 @@ void cb_explore_adf_fastcb::predict(learner& base, VW::multi_ex& examples)
   const auto first = VW::begin_scores(preds);
   const auto last = VW::end_scores(preds);
 
-  std::for_each(first, last,
-      [this](float& score) { score = std::max((score - _costs.min) / _costs.width(), LOWEST_COST); });
+  std::for_each(
+      first, last, [this](float& score) { score = std::max((score - _costs.min) / _costs.width(), LOWEST_COST); });
   const double gamma = _greediness.gamma(_rounds.value) / *std::min_element(first, last);
   opo_cmab::inverse_gap_weighting(first, last, gamma);
   VW::explore::enforce_minimum_probability(_epsilon, true, first, last);
@@ -69,7 +71,6 @@ void cb_explore_adf_fastcb::learn(learner& base, VW::multi_ex& examples)
 
 std::shared_ptr<learner> VW::reductions::cb_explore_adf_fastcb_setup(VW::setup_base_i& stack_builder)
 {
-  options_i& options = *stack_builder.get_options();
   bool fastcb = false;
   opo_cmab::greediness greediness;
   opo_cmab::explorer_options explorer;
@@ -77,8 +78,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_fastcb_setup(VW::setup_b
   option_group_definition new_options("[Reduction] Contextual Bandit Exploration with ADF (FastCB)");
   new_options.add(make_option("fastcb", fastcb).keep().necessary().help("FastCB exploration"));
   greediness.add_to(new_options);
-  explorer.add_to(new_options);
-  if (!options.add_parse_and_check_necessary(new_options)) { return nullptr; }
+  if (!explorer.add_and_parse(new_options, *stack_builder.get_options())) { return nullptr; }
 
   greediness.check();
   explorer.prepare(

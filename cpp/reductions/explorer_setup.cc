@@ -18,6 +18,27 @@
 
 using namespace VW::config;
 
+namespace
+{
+/// VW says of a value that it is no number, but not of which option: find it by parsing them one by one.
+void name_bad_value(const option_group_definition& group, options_i& options)
+{
+  for (const auto& option : group.m_options)
+  {
+    option_group_definition single(group.m_name);
+    single.m_options.push_back(option);
+    try
+    {
+      options.internal_add_and_parse(single);
+    }
+    catch (const VW::vw_argument_invalid_value_exception&)
+    {
+      THROW_EX(VW::vw_argument_invalid_value_exception, "--" << option->m_name << " must be a finite number");
+    }
+  }
+}
+}  // namespace
+
 namespace opo_cmab
 {
 cost_range find_cost_range(const options_i& options)
@@ -38,7 +59,7 @@ cost_range find_cost_range(const options_i& options)
   return costs;
 }
 
-void explorer_options::add_to(option_group_definition& group)
+bool explorer_options::add_and_parse(option_group_definition& group, options_i& options)
 {
   group
       .add(make_option("cb_explore_adf", _cb_explore_adf)
@@ -63,6 +84,15 @@ void explorer_options::add_to(option_group_definition& group)
                .default_value(0.f)
                .allow_override()
                .help("The minimum probability of an action is this value divided by the number of actions"));
+  try
+  {
+    return options.add_parse_and_check_necessary(group);
+  }
+  catch (const VW::vw_argument_invalid_value_exception&)
+  {
+    name_bad_value(group, options);
+    throw;
+  }
 }
 
 void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_builder,

@@ -36,7 +36,8 @@ public:
   cost_range costs;
   float epsilon = 0.f;
 
-  void add_to(VW::config::option_group_definition& group);
+  /// Adds them to the explorer's own and parses them all; true if the explorer is asked for.
+  bool add_and_parse(VW::config::option_group_definition& group, VW::config::options_i& options);
 
   /// Refuses what an explorer cannot work with, naming the flag; makes VW save the settings in use, loss function
   /// included, with the model; turns on the score link under logistic loss. To be called before the base is set up.

@@ -1,0 +1,77 @@
+"""Random logged bandit streams, and a loop that runs them through a Workspace.
+
+Imports vowpalwabbit only when it runs, on whichever engine the process has.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+Predictions = list[list[float]]  # of each round: of each action, in the order of the actions
+
+
+def random_rounds(
+    seed: int,
+    n: int = 60,
+    actions: tuple[int, int] = (2, 5),
+    costs: tuple[float, float] = (0.0, 1.0),
+    probability: float | None = None,
+    shared: bool = True,
+) -> list[list[str]]:
+    """Rounds in VW's text format: shared features, an action set that changes, one logged cost.
+
+    Costs are linear in hidden weights, with noise, so that there is something to learn.
+    The probability is drawn unless given.
+    """
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=(8, 3))
+    low, high = costs
+    rounds = []
+    for _ in range(n):
+        k = int(rng.integers(actions[0], actions[1] + 1))
+        context = rng.normal(size=3)
+        chosen = int(rng.integers(k))
+        ids = rng.choice(8, size=k, replace=False)
+        lines = ["shared |s " + " ".join(f"x{i}:{v:.4f}" for i, v in enumerate(context))] if shared else []
+        for a, i in enumerate(ids):
+            score = 1 / (1 + np.exp(-hidden[i] @ context - rng.normal() / 2))
+            cost = low + (high - low) * score
+            p = probability if probability is not None else rng.uniform(0.1, 1)
+            label = f"{a}:{cost:.4f}:{p:.4f} " if a == chosen else ""
+            lines.append(f"{label}|a id{i} v:{rng.uniform():.4f}")
+        rounds.append(lines)
+    return rounds
+
+
+def with_probability_one(rounds: list[list[str]]) -> list[list[str]]:
+    """The same rounds with every logged probability 1: mtr then learns with no importance weight."""
+
+    def relabel(line: str) -> str:
+        label, bar, features = line.partition("|")
+        if ":" not in label:
+            return line
+        action, cost, _ = label.split(":")
+        return f"{action}:{cost}:1 {bar}{features}"
+
+    return [[relabel(line) for line in lines] for lines in rounds]
+
+
+def write(path: Path, rounds: list[list[str]]) -> Path:
+    path.write_text("".join("\n".join(lines) + "\n\n" for lines in rounds))
+    return path
+
+
+def run(arguments: str, rounds: list[list[str]], learn: bool = True, save: str | None = None) -> Predictions:
+    """Predict, then learn, round by round; the predictions."""
+    from vowpalwabbit import Workspace
+
+    workspace = Workspace(arguments + " --quiet")
+    predictions = []
+    for lines in rounds:
+        predictions.append(list(workspace.predict(lines)))
+        if learn:
+            workspace.learn(lines)
+    if save is not None:
+        workspace.save(save)
+    workspace.finish()
+    return predictions
