@@ -4,6 +4,7 @@ Imports vowpalwabbit only when it runs, on whichever engine the process has.
 """
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -61,16 +62,29 @@ def write(path: Path, rounds: list[list[str]]) -> Path:
     return path
 
 
-def run(arguments: str, rounds: list[list[str]], learn: bool = True, save: str | None = None) -> Predictions:
-    """Predict, then learn, round by round; the predictions."""
+def run(
+    arguments: str, rounds: list[list[str]], learn: bool = True, save: str | None = None, every_model: bool = False
+) -> Predictions | list[Predictions]:
+    """Predict, then learn, round by round; the predictions.
+
+    With every_model, the predictions for each round of all models so far: of each round t, those of the models before
+    rounds 0..t, each model saved, and loaded again to predict.
+    """
     from vowpalwabbit import Workspace
 
     workspace = Workspace(arguments + " --quiet")
     predictions = []
-    for lines in rounds:
-        predictions.append(list(workspace.predict(lines)))
-        if learn:
-            workspace.learn(lines)
+    models = []
+    with TemporaryDirectory() as directory:
+        for t, lines in enumerate(rounds):
+            predictions.append(list(workspace.predict(lines)))
+            if every_model:
+                model = f"{directory}/{t}"
+                workspace.save(model)
+                models.append(Workspace(f"-i {model} -t --quiet"))
+                predictions[-1] = [list(model.predict(lines)) for model in models]
+            if learn:
+                workspace.learn(lines)
     if save is not None:
         workspace.save(save)
     workspace.finish()

@@ -2,7 +2,9 @@
 
 #include "reductions/cb_explore_adf_adacb.h"
 #include "reductions/cb_explore_adf_fastcb.h"
+#include "reductions/cb_explore_adf_opo_cmab.h"
 #include "reductions/cb_score_link.h"
+#include "reductions/opo_tap.h"
 #include "vw/common/vw_exception.h"
 #include "vw/config/options.h"
 #include "vw/core/memory.h"
@@ -10,6 +12,7 @@
 #include "vw/core/reductions/cb/cb_adf.h"
 #include "vw/core/reductions/cb/cb_explore_adf_greedy.h"
 #include "vw/core/reductions/cb/cb_explore_adf_squarecb.h"
+#include "vw/core/reductions/generate_interactions.h"
 
 #include <algorithm>
 #include <string>
@@ -17,7 +20,7 @@
 
 namespace
 {
-const std::vector<std::string> OUR_EXPLORERS = {"adacb", "fastcb"};
+const std::vector<std::string> OUR_EXPLORERS = {"adacb", "fastcb", "opo_cmab"};
 
 // Those that keep cb_explore_adf_greedy from switching itself on.
 const std::vector<std::string> STOCK_EXPLORERS = {
@@ -38,9 +41,11 @@ public:
   stack_builder()
   {
     using namespace VW::reductions;
+    _reduction_stack.emplace(find(generate_interactions_setup), "opo_tap", opo_tap_setup);  // below
     insert_above(cb_adf_setup, "cb_score_link", cb_score_link_setup);
     insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_fastcb", cb_explore_adf_fastcb_setup);
     insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_adacb", cb_explore_adf_adacb_setup);
+    insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_opo_cmab", cb_explore_adf_opo_cmab_setup);
   }
 
   // By now the options of a loaded model have joined those of the command line.

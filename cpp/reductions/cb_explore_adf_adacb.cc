@@ -124,6 +124,8 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_adacb_setup(VW::setup_ba
   opo_cmab::require_nonnegative("--mellowness", mellowness);
   explorer.prepare("adacb", stack_builder,
       {{"mellowness", mellowness}, {"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}});
+  auto base = require_multiline(stack_builder.setup_base_learner());
   return opo_cmab::make_explorer<cb_explore_adf_adacb>(
-      stack_builder, cb_explore_adf_adacb_setup, mellowness, greediness, explorer);
+      stack_builder, cb_explore_adf_adacb_setup, base, mellowness, greediness, explorer)
+      .build();
 }

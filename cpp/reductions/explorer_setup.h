@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-// What our explorers have in common: --fastcb and --adacb.
+// What our explorers have in common: --opo_cmab, --fastcb and --adacb.
 namespace opo_cmab
 {
 /// The interval that costs lie in, --cb_min_cost to --cb_max_cost.
@@ -71,6 +71,7 @@ void require_nonnegative(const std::string& flag, float value);
 void keep_option(VW::config::options_i& options, const std::string& name, const std::string& value);
 
 /// Lets cb_adf (mtr) learn with probability 1, that is with no importance weight, and puts the probability back.
+/// mtr still multiplies by rounds / actions so far (1 / |A| for action sets of one size), as for every explorer of VW.
 void learn_unweighted(VW::LEARNER::learner& base, VW::multi_ex& examples);
 
 /// The number of labelled rounds learnt so far. It is saved with the model.
@@ -83,16 +84,15 @@ public:
   void save_load(VW::io_buf& io, bool read, bool text, const std::string& flag);
 };
 
-/// The learner of an explorer, between cb_adf (or its link) below and probabilities above, as VW builds its own.
+/// Builds the learner of an explorer, between cb_adf (or its link) below and probabilities above, as VW builds its own.
 template <typename ExploreType, typename... Args>
-std::shared_ptr<VW::LEARNER::learner> make_explorer(
-    VW::setup_base_i& stack_builder, VW::reduction_setup_fn setup, Args&&... args)
+auto make_explorer(VW::setup_base_i& stack_builder, VW::reduction_setup_fn setup,
+    std::shared_ptr<VW::LEARNER::learner> base, Args&&... args)
 {
   using explore_type = VW::cb_explore_adf::cb_explore_adf_base<ExploreType>;
-  auto base = VW::LEARNER::require_multiline(stack_builder.setup_base_learner());
   const bool with_metrics = stack_builder.get_all_pointer()->output_runtime.global_metrics.are_metrics_enabled();
   return VW::LEARNER::make_reduction_learner(VW::make_unique<explore_type>(with_metrics, std::forward<Args>(args)...),
-      base, explore_type::learn, explore_type::predict, stack_builder.get_setupfn_name(setup))
+      std::move(base), explore_type::learn, explore_type::predict, stack_builder.get_setupfn_name(setup))
       .set_input_label_type(VW::label_type_t::CB)
       .set_output_label_type(VW::label_type_t::CB)
       .set_input_prediction_type(VW::prediction_type_t::ACTION_SCORES)
@@ -101,7 +101,6 @@ std::shared_ptr<VW::LEARNER::learner> make_explorer(
       .set_update_stats(explore_type::update_stats)
       .set_print_update(explore_type::print_update)
       .set_persist_metrics(explore_type::persist_metrics)
-      .set_save_load(explore_type::save_load)
-      .build();
+      .set_save_load(explore_type::save_load);
 }
 }  // namespace opo_cmab

@@ -1,0 +1,101 @@
+"""Classification data sets, from OpenML's local cache or scikit-learn, and their text for VW.
+
+A set becomes bandit rounds by ``vw --cbify K``: the features are the context, the classes are the actions.
+As in the bake-off of Bietti, Agarwal and Langford, nominal features are integer codes and missing values are 0.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+
+CACHE_VARIABLE = "OPENML_CACHE_DIR"
+FeatureNames = Literal["distinct", "published"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    did: int | str  # OpenML's id, or scikit-learn's name
+    name: str
+    X: npt.NDArray[np.float64]
+    y: npt.NDArray[np.int64]  # 1..actions
+    feature_names: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        return len(self.y)
+
+    @property
+    def features(self) -> int:
+        return len(self.feature_names)
+
+    @property
+    def actions(self) -> int:
+        return int(self.y.max())
+
+
+def available() -> list[int]:
+    """The ids of the sets in OpenML's cache, in order; none when the environment names no cache."""
+    root = os.environ.get(CACHE_VARIABLE)
+    if not root:
+        return []
+    return sorted(int(path.parent.name) for path in Path(root).glob("org/openml/www/datasets/*/dataset.arff"))
+
+
+def load(did: int) -> Dataset:
+    """One set of OpenML's cache. Never asks the server: a set that is not in the cache is an error.
+
+    The cache must be writable: openml keeps pickles in it, and deletes an entry that it fails to load.
+    """
+    if did not in available():
+        raise FileNotFoundError(f"data set {did} is not in the OpenML cache {os.environ.get(CACHE_VARIABLE)}")
+    import openml  # takes seconds, and not everyone needs it
+
+    openml.config.set_root_cache_directory(os.environ[CACHE_VARIABLE])  # openml itself reads it only when imported
+    entry = openml.datasets.get_dataset(did, download_data=True)
+    table, target, _, _ = entry.get_data(target=entry.default_target_attribute, dataset_format="dataframe")
+    # Declared classes without a row are left out: each would be an action that is always wrong.
+    classes = target.astype("category").cat.remove_unused_categories()
+    columns = [_numbers(table[name]) for name in table.columns]
+    return Dataset(did, entry.name, np.column_stack(columns), classes.cat.codes.to_numpy(np.int64) + 1, tuple(table))
+
+
+def _numbers(column: pd.Series) -> npt.NDArray[np.float64]:
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        column = column.astype("category").cat.codes.replace(-1, 0)  # -1 is missing
+    return np.nan_to_num(column.to_numpy(np.float64, na_value=np.nan), nan=0.0)
+
+
+def builtin() -> list[Dataset]:
+    """The sets that come with scikit-learn, for when there is no cache."""
+    loaders = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "digits": load_digits}
+    sets = {name: loader() for name, loader in loaders.items()}
+    return [
+        Dataset(name, name, b.data, b.target.astype(np.int64) + 1, tuple(b.feature_names)) for name, b in sets.items()
+    ]
+
+
+def to_vw(
+    dataset: Dataset, permutation_seed: int | Sequence[int], feature_names: FeatureNames = "distinct"
+) -> list[str]:
+    """VW's multiclass lines, the rows permuted, zeros left out.
+
+    The order of the rows is the only source of variation under --cbify: its sampling ignores --random_seed.
+    Names are ``f0``, ``f1``, ... because --cbify clears the low bits of a feature's index, so that neighbours among
+    the ``published`` names, the integers 0, 1, ..., share a weight.
+    """
+    prefix = "f" if feature_names == "distinct" else ""
+
+    def line(row: int) -> str:
+        x = dataset.X[row]
+        features = " ".join(f"{prefix}{i}:{x[i]:.9g}" for i in np.flatnonzero(x))
+        return f"{dataset.y[row]} | {features}"
+
+    order = np.random.default_rng(permutation_seed).permutation(dataset.rows)
+    return [line(row) for row in order]

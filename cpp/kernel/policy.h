@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+// Algorithm 1 of Levy and Mansour (2026), "Optimal Regret for Policy Optimization in Contextual Bandits", for one
+// context c_t: from the past predictors f_1 .. f_{t-1} to the policy pi_t(c_t, .). Pure math, nothing of VW.
+namespace opo_cmab
+{
+/// eta, and how large the exploration bonus is: a constant beta as in Algorithm 1, or beta_k = gamma sqrt(k / |A|).
+class policy_settings
+{
+public:
+  double eta = 0.;
+  double gamma = 0.;
+  double beta = -1.;  ///< below 0: not constant
+
+  double half_beta(std::size_t k, std::size_t actions) const;
+};
+
+/// How a past prediction becomes a loss: offset + scale * prediction, or offset + scale * sigmoid(prediction).
+class loss_map
+{
+public:
+  double offset = 0.;
+  double scale = 1.;
+  bool logistic = false;
+};
+
+/// The policies pi_1, pi_2, .. of one context, one step for each past predictor.
+///
+/// Weights are kept as logarithms relative to the largest, so that an action whose probability underflows can come
+/// back. Probabilities below 4e-18 of the largest count as 0, and need no exponential.
+class policy
+{
+public:
+  /// pi_1: uniform
+  void start(const policy_settings& settings, std::size_t actions);
+
+  /// pi_k -> pi_{k+1}, for k = 1, 2, ..
+  /// \param losses of each action: f_k(c, a), mapped to [0, 1] but not clipped
+  void step(const double* losses);
+
+  /// Steps through all past predictions of a context, given as changes from predictor to predictor, and clears them.
+  /// \param changes of each round, of each action: f_1, f_2 - f_1, f_3 - f_2, ..
+  void replay(double* changes, std::size_t rounds, const loss_map& map);
+
+  const std::vector<double>& probabilities() const { return _pi; }
+  std::size_t actions() const { return _pi.size(); }
+
+private:
+  policy_settings _settings;
+  std::size_t _k = 1;
+  std::vector<double> _pi;
+  std::vector<double> _log_weights;
+  std::vector<double> _inverse_counts;  ///< 1 / (1 + N(a)), N(a) = sum_{i<k} pi_i(a)
+  std::vector<double> _counts;          ///< 1 + N(a)
+  std::vector<double> _predictions;     ///< replay: f_k
+  std::vector<double> _losses;
+};
+}  // namespace opo_cmab

@@ -1,0 +1,357 @@
+#include "reductions/cb_explore_adf_opo_cmab.h"
+
+#include "kernel/policy.h"
+#include "reductions/explorer_setup.h"
+#include "reductions/opo_tap.h"
+#include "vw/common/hash.h"
+#include "vw/common/vw_exception.h"
+#include "vw/config/options.h"
+#include "vw/core/action_score.h"
+#include "vw/core/global_data.h"
+#include "vw/core/learner.h"
+#include "vw/core/setup_base.h"
+#include "vw/explore/explore.h"
+#include "vw/io/io_adapter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+/*
+This file implements OPO-CMAB (Levy and Mansour (2026), "Optimal Regret for Policy Optimization in Contextual Bandits"),
+with the VW learner as the regression oracle. For the context at hand it replays the policies that all past predictors
+would have led to (kernel/policy.h). Their predictions come from the history of the weights, which opo_tap.h keeps at
+the bottom of the stack (kernel/weight_history.h).
+*/
+
+using namespace VW::cb_explore_adf;
+using namespace VW::config;
+using namespace VW::LEARNER;
+
+namespace
+{
+constexpr uint32_t STATE_VERSION = 1;
+constexpr std::array<char, 8> STATE_MAGIC = {{'O', 'P', 'O', '-', 'C', 'M', 'A', 'B'}};
+
+uint64_t checksum(const void* bytes, size_t size) { return VW::uniform_hash(static_cast<const char*>(bytes), size, 0); }
+
+/// What this reduction's section of a model file starts with; the serialized history follows. VW itself loads a file
+/// that is cut short or altered in silence, so this says what must follow: the history, then what the reductions below
+/// save, the weights last.
+class section_header
+{
+public:
+  std::array<char, 8> magic;
+  uint32_t version;
+  uint32_t rounds;
+  uint64_t history_size;
+  uint64_t history_checksum;
+  uint64_t below_size;
+  uint64_t below_checksum;
+  uint64_t own_checksum;
+
+  uint64_t compute_own_checksum() const { return checksum(this, offsetof(section_header, own_checksum)); }
+};
+
+class cb_explore_adf_opo_cmab
+{
+public:
+  cb_explore_adf_opo_cmab(const opo_cmab::policy_settings& settings, const opo_cmab::loss_map& map,
+      const opo_cmab::explorer_options& options, bool importance_weighted, bool resumed, opo_cmab::tap& tap,
+      learner& base, VW::io::logger logger)
+      : _settings(settings)
+      , _map(map)
+      , _costs(options.costs)
+      , _epsilon(options.epsilon)
+      , _importance_weighted(importance_weighted)
+      , _resumed(resumed)
+      , _tap(tap)
+      , _base(base)
+      , _logger(std::move(logger))
+  {
+  }
+
+  // Should be called through cb_explore_adf_base for pre/post-processing
+  void predict(learner& base, VW::multi_ex& examples);
+  void learn(learner& base, VW::multi_ex& examples);
+  void save_load(VW::io_buf& io, bool read, bool text);
+  void persist_metrics(VW::metric_sink& metrics) const;
+
+private:
+  opo_cmab::policy_settings _settings;
+  opo_cmab::loss_map _map;
+  opo_cmab::cost_range _costs;
+  float _epsilon;
+  bool _importance_weighted;
+  bool _resumed;  // the model to load was saved by this reduction
+  opo_cmab::tap& _tap;
+  learner& _base;
+  VW::io::logger _logger;
+  bool _warned_of_cost = false;
+  opo_cmab::policy _policy;
+
+  void warn_of_cost(const VW::multi_ex& examples);
+  std::string serialize_below() const;
+  void save(VW::io_buf& io) const;
+  void load(VW::io_buf& io);
+};
+
+void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
+{
+  _tap.start_noting(examples.size());
+  multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
+  double* changes = _tap.stop_noting();
+
+  _policy.start(_settings, examples.size());
+  _policy.replay(changes, _tap.rounds, _map);
+
+  auto& preds = examples[0]->pred.a_s;
+  for (auto& pred : preds) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
+  VW::explore::enforce_minimum_probability(_epsilon, true, VW::begin_scores(preds), VW::end_scores(preds));
+}
+
+void cb_explore_adf_opo_cmab::learn(learner& base, VW::multi_ex& examples)
+{
+  warn_of_cost(examples);
+  if (_importance_weighted)
+  {
+    auto predictions = std::move(examples[0]->pred.a_s);
+    multiline_learn_or_predict<true>(base, examples, examples[0]->ft_offset);
+    examples[0]->pred.a_s = std::move(predictions);
+  }
+  else { opo_cmab::learn_unweighted(base, examples); }
+  ++_tap.rounds;
+}
+
+void cb_explore_adf_opo_cmab::warn_of_cost(const VW::multi_ex& examples)
+{
+  const float cost = VW::get_observed_cost_or_default_cb_adf(examples).cost;
+  if (_warned_of_cost || (cost >= _costs.min && cost <= _costs.max)) { return; }
+  _warned_of_cost = true;
+  _logger.err_warn(
+      "The cost {} is outside of --cb_min_cost {} and --cb_max_cost {}. It is learnt from as it is; what is predicted "
+      "beyond the range counts as its end. Further such costs are not reported.",
+      cost, _costs.min, _costs.max);
+}
+
+void cb_explore_adf_opo_cmab::persist_metrics(VW::metric_sink& metrics) const
+{
+  metrics.set_uint("opo_rounds", _tap.rounds);
+  metrics.set_uint("opo_history_entries", _tap.history.entries());
+  metrics.set_uint("opo_history_bytes", _tap.history.bytes());
+}
+
+void cb_explore_adf_opo_cmab::save_load(VW::io_buf& io, bool read, bool text)
+{
+  if (io.num_files() == 0) { return; }
+  if (read) { load(io); }
+  else if (text)
+  {
+    const auto summary = fmt::format("opo_rounds = {}\nopo_history_weights = {}\nopo_history_entries = {}\n",
+        _tap.rounds, _tap.history.weights(), _tap.history.entries());
+    io.bin_write_fixed(summary.data(), summary.size());
+  }
+  else { save(io); }
+}
+
+/// What the reductions below save.
+std::string cb_explore_adf_opo_cmab::serialize_below() const
+{
+  auto bytes = std::make_shared<std::vector<char>>();
+  VW::io_buf io;
+  io.add_file(VW::io::create_vector_writer(bytes));
+  _base.save_load(io, false, false);
+  io.flush();
+  return {bytes->begin(), bytes->end()};
+}
+
+void cb_explore_adf_opo_cmab::save(VW::io_buf& io) const
+{
+  const auto history = _tap.history.serialize();
+  const auto below = serialize_below();
+  section_header header{STATE_MAGIC, STATE_VERSION, _tap.rounds, history.size(),
+      checksum(history.data(), history.size()), below.size(), checksum(below.data(), below.size()), 0};
+  header.own_checksum = header.compute_own_checksum();
+  io.bin_write_fixed(reinterpret_cast<const char*>(&header), sizeof(header));
+  io.bin_write_fixed(history.data(), history.size());
+}
+
+void cb_explore_adf_opo_cmab::load(VW::io_buf& io)
+{
+  if (!_resumed) { return; }  // a model without a history: its weights are the first predictor
+
+  constexpr const char* DAMAGED = "the model file is damaged or cut short: ";
+  section_header header{};
+  if (io.bin_read_fixed(reinterpret_cast<char*>(&header), sizeof(header)) != sizeof(header) ||
+      header.magic != STATE_MAGIC)
+  {
+    THROW(DAMAGED << "there is no history of --opo_cmab where it should be");
+  }
+  if (header.version != STATE_VERSION)
+  {
+    THROW("the model's history of --opo_cmab has format version "
+        << header.version << ", and this program reads version " << STATE_VERSION);
+  }
+  if (header.own_checksum != header.compute_own_checksum())
+  {
+    THROW(DAMAGED << "the head of the history of --opo_cmab does not match its checksum");
+  }
+
+  char* bytes = nullptr;
+  auto size = io.buf_read(bytes, header.history_size);
+  if (size != header.history_size || checksum(bytes, size) != header.history_checksum ||
+      !_tap.history.deserialize(bytes, size))
+  {
+    THROW(DAMAGED << "the history of --opo_cmab does not match its checksum");
+  }
+  _tap.rounds = header.rounds;
+
+  // The rest of the file is looked at, then left to the reductions below to be read.
+  size = io.buf_read(bytes, header.below_size + 1);
+  if (size != header.below_size || checksum(bytes, size) != header.below_checksum)
+  {
+    THROW(DAMAGED << "the weights do not match their checksum");
+  }
+  io.set(bytes);
+}
+
+/// Predictors that the history of the weights reproduces: linear in weights that only learning changes.
+void require_linear(const learner& base, const VW::workspace& all)
+{
+  const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting",
+      "generate_interactions", "opo_tap", "scorer-identity", "csoaa_ldf-rank", "cb_adf", "cb_score_link"};
+  std::vector<std::string> enabled;
+  base.get_enabled_learners(enabled);
+  for (const auto& name : enabled)
+  {
+    if (std::find(linear.begin(), linear.end(), name) == linear.end())
+    {
+      THROW("--opo_cmab does not work with " << name
+                                             << ": it needs a linear learner, gd (the default), --ftrl, --coin "
+                                                "or --pistol, and nothing between it and the bandit");
+    }
+  }
+  if (all.loss_config.l1_lambda > 0.f) { THROW("--opo_cmab does not work with --l1: it acts outside of the weights"); }
+  if (all.loss_config.l2_lambda > 0.f) { THROW("--opo_cmab does not work with --l2: it acts outside of the weights"); }
+}
+
+/// VW's daemon forks children over one weight vector: each would keep a history of weights that the others change.
+void check_daemon(options_i& options, const VW::workspace& all)
+{
+  const bool daemon =
+      options.was_supplied("daemon") || options.was_supplied("port") || options.was_supplied("pid_file");
+  if (!daemon || options.was_supplied("no_daemon") || !all.runtime_config.training) { return; }
+
+  uint64_t children = 0;
+  option_group_definition group("Daemon");
+  group.add(make_option("num_children", children).default_value(10));
+  options.add_and_parse(group);
+  if (children != 1)
+  {
+    THROW("--opo_cmab learns in one process: a daemon needs --num_children 1 (any number with -t), not " << children);
+  }
+  if (options.was_supplied("final_regressor") || options.was_supplied("f"))
+  {
+    THROW(
+        "--final_regressor (-f) does not work with a daemon that learns: the process that would save at the end is "
+        "not the one that learnt. Send the daemon a line save_<file> instead");
+  }
+}
+
+void persist_metrics(cb_explore_adf_base<cb_explore_adf_opo_cmab>& data, VW::metric_sink& metrics)
+{
+  cb_explore_adf_base<cb_explore_adf_opo_cmab>::persist_metrics(data, metrics);
+  data.explore.persist_metrics(metrics);
+}
+}  // namespace
+
+std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup_base_i& stack_builder)
+{
+  options_i& options = *stack_builder.get_options();
+  VW::workspace& all = *stack_builder.get_all_pointer();
+  bool opo_cmab_option = false;
+  float eta = 0.f;
+  float gamma = 0.f;
+  float beta = 0.f;
+  bool importance_weighted = false;
+  uint32_t state_version = 0;
+  opo_cmab::explorer_options explorer;
+
+  option_group_definition new_options("[Reduction] Contextual Bandit Exploration with ADF (OPO-CMAB)");
+  new_options
+      .add(make_option("opo_cmab", opo_cmab_option)
+               .keep()
+               .necessary()
+               .help("Optimistic policy optimization (OPO-CMAB) exploration"))
+      .add(make_option("opo_eta", eta)
+               .keep()
+               .default_value(100.f)
+               .help(
+                   "Learning rate of the policy: the larger, the sooner it concentrates on the action that looks best"))
+      .add(
+          make_option("opo_gamma", gamma)
+              .keep()
+              .default_value(0.1f)
+              .help("Size of the exploration bonus, beta_k = [opo_gamma]*sqrt(k/[num actions]) in round k: the larger, "
+                    "the more is explored"))
+      .add(make_option("opo_beta", beta)
+               .keep()
+               .help("Constant size of the exploration bonus, the beta of Algorithm 1, instead of --opo_gamma"))
+      .add(make_option("opo_importance_weighted", importance_weighted)
+               .keep()
+               .help("Weight examples by the inverse of their logged probability when learning, as the paper's "
+                     "experiments do. Algorithm 1 does not"))
+      .add(make_option("opo_state_version", state_version)
+               .keep()
+               .default_value(STATE_VERSION)
+               .hidden()
+               .help("Set in models that hold a history, not by hand"));
+  if (!explorer.add_and_parse(new_options, options)) { return nullptr; }
+
+  const bool constant_beta = options.was_supplied("opo_beta");
+  if (constant_beta && options.was_supplied("opo_gamma"))
+  {
+    THROW("--opo_beta and --opo_gamma: give only one of them");
+  }
+  opo_cmab::require_nonnegative("--opo_eta", eta);
+  opo_cmab::require_nonnegative("--opo_gamma", gamma);
+  opo_cmab::require_nonnegative("--opo_beta", beta);
+  if (options.was_supplied("feature_mask")) { THROW("--opo_cmab does not work with --feature_mask"); }
+  if (stack_builder.get_feature_width_above() != 1)
+  {
+    THROW("--opo_cmab does not work with a reduction above it that keeps several models");
+  }
+  check_daemon(options, all);
+
+  const bool resumed = options.was_supplied("opo_state_version");
+  opo_cmab::keep_option(options, "opo_state_version", std::to_string(STATE_VERSION));
+  if (!options.was_supplied("no_predict")) { options.insert("no_predict", ""); }  // cb_adf need not predict to learn
+  explorer.prepare("opo_cmab", stack_builder,
+      {{"opo_eta", eta}, {constant_beta ? "opo_beta" : "opo_gamma", constant_beta ? beta : gamma}});
+
+  auto base = require_multiline(stack_builder.setup_base_learner());
+  require_linear(*base, all);
+
+  opo_cmab::policy_settings settings;
+  settings.eta = eta;
+  settings.gamma = gamma;
+  if (constant_beta) { settings.beta = beta; }
+
+  opo_cmab::loss_map map;
+  map.logistic = base->get_name() == "cb_score_link";
+  const double min = map.logistic ? options.get_typed_option<float>("logistic_min").value() : 0.;
+  const double max = map.logistic ? options.get_typed_option<float>("logistic_max").value() : 1.;
+  map.offset = (min - explorer.costs.min) / explorer.costs.width();
+  map.scale = (max - min) / explorer.costs.width();
+
+  auto& tap = *static_cast<opo_cmab::tap*>(
+      base->get_learner_by_name_prefix("opo_tap")->get_internal_type_erased_data_pointer_test_use_only());
+  return opo_cmab::make_explorer<cb_explore_adf_opo_cmab>(stack_builder, cb_explore_adf_opo_cmab_setup, base, settings,
+      map, explorer, importance_weighted, resumed, tap, *base, all.logger)
+      .set_persist_metrics(persist_metrics)
+      .build();
+}

@@ -1,0 +1,93 @@
+#include "reductions/opo_tap.h"
+
+#include "vw/common/vw_exception.h"
+#include "vw/config/options.h"
+#include "vw/core/example.h"
+#include "vw/core/global_data.h"
+#include "vw/core/learner.h"
+#include "vw/core/memory.h"
+#include "vw/core/reductions/gd.h"
+#include "vw/core/setup_base.h"
+
+/*
+The eye of --opo_cmab at the bottom of the stack: a pass-through that records which weights each learn changes, and
+turns the features of an example into the predictions that all past models would make for it.
+*/
+
+using namespace VW::config;
+using namespace VW::LEARNER;
+
+namespace opo_cmab
+{
+void tap::start_noting(std::size_t actions)
+{
+  _noting = true;
+  _actions = actions;
+  _noted = 0;
+  if (_changes.size() < rounds * actions) { _changes.resize(rounds * actions); }
+}
+
+double* tap::stop_noting()
+{
+  _noting = false;
+  if (_noted != _actions) { THROW("--opo_cmab: " << _noted << " examples predicted for " << _actions << " actions"); }
+  return _changes.data();
+}
+
+void tap::note_feature(tap& self, float x, uint64_t index)
+{
+  const uint64_t weight = index & self._all.weights.mask();
+  self.history.add_past(
+      weight, x, self._all.weights[weight], self._changes.data() + self._noted, self.rounds, self._actions);
+}
+
+void tap::note_weight(tap& self, float, uint64_t index)
+{
+  const uint64_t weight = index & self._all.weights.mask();
+  self._before.push_back({weight, self._all.weights[weight]});
+}
+
+void tap::predict(learner& base, VW::example& ec)
+{
+  base.predict(ec);
+  if (!_noting) { return; }
+  if (rounds > 0) { VW::foreach_feature<tap, uint64_t, note_feature>(_all, ec, *this); }
+  ++_noted;
+}
+
+template <void (*learn_or_update)(learner& base, VW::example& ec)>
+void tap::learn(learner& base, VW::example& ec)
+{
+  _before.clear();
+  VW::foreach_feature<tap, uint64_t, note_weight>(_all, ec, *this);
+  learn_or_update(base, ec);
+  for (const auto& change : _before)
+  {
+    history.record(change.weight, rounds, change.before, _all.weights[change.weight]);
+  }
+}
+}  // namespace opo_cmab
+
+namespace
+{
+using opo_cmab::tap;
+
+void base_learn(learner& base, VW::example& ec) { base.learn(ec); }
+void base_update(learner& base, VW::example& ec) { base.update(ec); }
+
+void predict(tap& data, learner& base, VW::example& ec) { data.predict(base, ec); }
+void learn(tap& data, learner& base, VW::example& ec) { data.learn<base_learn>(base, ec); }
+void update(tap& data, learner& base, VW::example& ec) { data.learn<base_update>(base, ec); }
+}  // namespace
+
+std::shared_ptr<learner> VW::reductions::opo_tap_setup(VW::setup_base_i& stack_builder)
+{
+  if (!stack_builder.get_options()->was_supplied("opo_cmab")) { return nullptr; }
+
+  auto base = require_singleline(stack_builder.setup_base_learner());
+  return make_reduction_learner(VW::make_unique<tap>(*stack_builder.get_all_pointer()), base, learn, predict,
+      stack_builder.get_setupfn_name(opo_tap_setup))
+      .set_learn_returns_prediction(base->learn_returns_prediction)
+      .set_update(update)
+      .build();
+}

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "kernel/weight_history.h"
+#include "vw/core/vw_fwd.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace opo_cmab
+{
+/// Sees each example as the base learner sees it, all interactions expanded: below generate_interactions, which expands
+/// wildcards and puts them back on the way up, so that a reduction further up would miss them.
+class tap
+{
+public:
+  explicit tap(VW::workspace& all) : _all(all) {}
+
+  weight_history history;
+  uint32_t rounds = 0;  ///< labelled rounds learnt so far
+
+  /// From here on, turns the features of each example predicted into its past predictions: an example an action.
+  void start_noting(std::size_t actions);
+  /// Of each round, of each action: the change from predictor to predictor. To be handed back all zero.
+  double* stop_noting();
+
+  void predict(VW::LEARNER::learner& base, VW::example& ec);
+  template <void (*learn_or_update)(VW::LEARNER::learner& base, VW::example& ec)>
+  void learn(VW::LEARNER::learner& base, VW::example& ec);
+
+private:
+  class change
+  {
+  public:
+    uint64_t weight;
+    float before;
+  };
+
+  VW::workspace& _all;
+  bool _noting = false;
+  std::size_t _actions = 0;
+  std::size_t _noted = 0;
+  std::vector<double> _changes;
+  std::vector<change> _before;
+
+  static void note_feature(tap& self, float x, uint64_t index);
+  static void note_weight(tap& self, float x, uint64_t index);
+};
+}  // namespace opo_cmab
+
+namespace VW
+{
+namespace reductions
+{
+std::shared_ptr<VW::LEARNER::learner> opo_tap_setup(VW::setup_base_i& stack_builder);
+}  // namespace reductions
+}  // namespace VW
