@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ def available() -> list[int]:
     return sorted(int(path.parent.name) for path in Path(root).glob("org/openml/www/datasets/*/dataset.arff"))
 
 
-def load(did: int) -> Dataset:
+def load(did: int | str) -> Dataset:
     """One set of OpenML's cache. Never asks the server: a set that is not in the cache is an error.
 
     The cache must be writable: openml keeps pickles in it, and deletes an entry that it fails to load.
@@ -58,7 +58,7 @@ def load(did: int) -> Dataset:
     import openml  # takes seconds, and not everyone needs it
 
     openml.config.set_root_cache_directory(os.environ[CACHE_VARIABLE])  # openml itself reads it only when imported
-    entry = openml.datasets.get_dataset(did, download_data=True)
+    entry: Any = openml.datasets.get_dataset(did, download_data=True)
     table, target, _, _ = entry.get_data(target=entry.default_target_attribute, dataset_format="dataframe")
     # Declared classes without a row are left out: each would be an action that is always wrong.
     classes = target.astype("category").cat.remove_unused_categories()
@@ -69,7 +69,8 @@ def load(did: int) -> Dataset:
 def _numbers(column: pd.Series) -> npt.NDArray[np.float64]:
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         column = column.astype("category").cat.codes.replace(-1, 0)  # -1 is missing
-    return np.nan_to_num(column.to_numpy(np.float64, na_value=np.nan), nan=0.0)
+    numbers: npt.NDArray[np.float64] = column.to_numpy(np.float64, na_value=np.nan)
+    return np.nan_to_num(numbers, nan=0.0)
 
 
 def builtin() -> list[Dataset]:

@@ -1,34 +1,104 @@
 #include "kernel/policy.h"
 
+#include "kernel/vectorized.h"
+
 #include <algorithm>
 #include <cmath>
 
-// The loops over actions are compiled for several instruction sets and the best is taken at run time. No instruction
-// set may fuse a multiplication and an addition (-ffp-contract=off), so that all of them give the same result.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__)
-#define OPO_CMAB_VECTORIZED __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OPO_CMAB_VECTORIZED
-#endif
-
 namespace
 {
-constexpr double NEGLIGIBLE = -40.;  // exp(-40) = 4e-18
+constexpr double NEGLIGIBLE = -40.;
+constexpr std::size_t BLOCK = 256;  // rounds whose losses are computed at once
+constexpr int STRETCH = 32;         // rounds that are stepped through at once
 
-/// log_weights -= eta clip(losses - bonus, 0, 1), bonus = min(1, half_beta / (1 + N))
-/// \return the largest of the new log_weights
-OPO_CMAB_VECTORIZED
-double improve(double* log_weights, const double* losses, const double* inverse_counts, double half_beta, double eta,
-    std::size_t n)
+/// The optimistic loss clip(loss - b, 0, 1) with the bonus b = min(1, half_beta / (1 + N))
+inline double optimistic_loss(double loss, double half_beta, double inverse_count)
 {
-  for (std::size_t a = 0; a < n; ++a)
+  const double bonus = half_beta * inverse_count;
+  const double optimistic = loss - (bonus < 1. ? bonus : 1.);
+  const double positive = optimistic > 0. ? optimistic : 0.;
+  return positive < 1. ? positive : 1.;
+}
+
+/// The optimistic losses of an action over a stretch of rounds in which it is always played.
+OPO_CMAB_VECTORIZED
+void losses_if_always_played(
+    const double* __restrict losses, const double* __restrict half_betas, double count, double* __restrict result)
+{
+  for (int k = 0; k < STRETCH; ++k)
   {
-    const double bonus = std::min(1., half_beta * inverse_counts[a]);
-    log_weights[a] -= eta * std::min(1., std::max(0., losses[a] - bonus));
+    result[k] = optimistic_loss(losses[k], half_betas[k], 1. / (count + static_cast<double>(k)));
   }
-  double largest = log_weights[0];
-  for (std::size_t a = 1; a < n; ++a) { largest = std::max(largest, log_weights[a]); }
-  return largest;
+}
+
+/// The sum of a stretch, in the same order on every machine.
+inline double sum(double* terms)
+{
+  for (int half = STRETCH / 2; half > 0; half /= 2)
+  {
+    for (int i = 0; i < half; ++i) { terms[i] += terms[i + half]; }
+  }
+  return terms[0];
+}
+
+/// Of an action over a stretch of rounds in which it is never played: the sum of its optimistic losses less those of
+/// the leader, and the sum of these differences where they are negative, that is of what it gains on the leader.
+class difference
+{
+public:
+  double sum;
+  double gain;
+};
+
+OPO_CMAB_VECTORIZED
+difference difference_if_never_played(const double* __restrict losses, const double* __restrict half_betas,
+    double count, const double* __restrict leader_losses)
+{
+  const double inverse_count = 1. / count;
+  double differences[STRETCH];
+  double gains[STRETCH];
+  for (int k = 0; k < STRETCH; ++k)
+  {
+    const double d = optimistic_loss(losses[k], half_betas[k], inverse_count) - leader_losses[k];
+    differences[k] = d;
+    gains[k] = d < 0. ? d : 0.;
+  }
+  return {sum(differences), sum(gains)};
+}
+
+/// Turns the changes of some actions from predictor to predictor into losses. Several at once: each is a chain of
+/// additions, which would wait for one another.
+template <std::size_t ACTIONS>
+void accumulate(const double* changes, std::size_t stride, double* losses, double* predictions, std::size_t rounds,
+    const opo_cmab::loss_map& map)
+{
+  double prediction[ACTIONS];
+  std::copy_n(predictions, ACTIONS, prediction);
+  for (std::size_t k = 0; k < rounds; ++k)
+  {
+    for (std::size_t a = 0; a < ACTIONS; ++a)
+    {
+      prediction[a] += changes[a * stride + k];
+      losses[a * BLOCK + k] = map.offset + map.scale * prediction[a];
+    }
+  }
+  std::copy_n(prediction, ACTIONS, predictions);
+}
+
+/// The same for one action and any map, computing a loss only where the prediction has changed.
+void accumulate_mapped(
+    const double* changes, double* losses, double& prediction, std::size_t rounds, const opo_cmab::loss_map& map)
+{
+  double loss = map.loss(prediction);
+  for (std::size_t k = 0; k < rounds; ++k)
+  {
+    if (changes[k] != 0.)
+    {
+      prediction += changes[k];
+      loss = map.loss(prediction);
+    }
+    losses[k] = loss;
+  }
 }
 
 double sigmoid(double margin) { return 1. / (1. + std::exp(-margin)); }
@@ -36,63 +106,114 @@ double sigmoid(double margin) { return 1. / (1. + std::exp(-margin)); }
 
 namespace opo_cmab
 {
-double policy_settings::half_beta(std::size_t k, std::size_t actions) const
+double loss_map::loss(double prediction) const
 {
-  return 0.5 * (beta >= 0. ? beta : gamma * std::sqrt(static_cast<double>(k) / static_cast<double>(actions)));
+  return offset + scale * (logistic ? sigmoid(prediction) : prediction);
 }
 
 void policy::start(const policy_settings& settings, std::size_t actions)
 {
   _settings = settings;
   _k = 1;
+  _leader = 0;
+  _leader_alone = actions == 1;
   _pi.assign(actions, 1. / static_cast<double>(actions));
   _log_weights.assign(actions, 0.);
   _counts.assign(actions, 1.);
-  _inverse_counts.assign(actions, 1.);
+  _half_betas.resize(BLOCK);
+  _losses.resize(BLOCK * actions);
+}
+
+void policy::compute_half_betas(std::size_t rounds)
+{
+  while (_roots.size() < _k + rounds) { _roots.push_back(std::sqrt(static_cast<double>(_roots.size()))); }
+  const double scale = 0.5 * _settings.gamma / std::sqrt(static_cast<double>(_pi.size()));
+  for (std::size_t i = 0; i < rounds; ++i)
+  {
+    _half_betas[i] = _settings.beta >= 0. ? 0.5 * _settings.beta : scale * _roots[_k + i];
+  }
 }
 
 void policy::step(const double* losses)
 {
-  const std::size_t n = actions();
-  const double largest =
-      improve(_log_weights.data(), losses, _inverse_counts.data(), _settings.half_beta(_k, n), _settings.eta, n);
+  for (std::size_t a = 0; a < _pi.size(); ++a) { _losses[a * BLOCK] = losses[a]; }
+  compute_half_betas(1);
+  step_one(0);
+  ++_k;
+}
+
+void policy::step_one(std::size_t round_in_block)
+{
+  const std::size_t n = _pi.size();
+  for (std::size_t a = 0; a < n; ++a)
+  {
+    const double loss =
+        optimistic_loss(_losses[a * BLOCK + round_in_block], _half_betas[round_in_block], 1. / _counts[a]);
+    _log_weights[a] -= _settings.eta * loss;
+    _counts[a] += _pi[a];
+  }
+
+  const auto largest = std::max_element(_log_weights.begin(), _log_weights.end());
+  const double shift = *largest;
+  _leader = largest - _log_weights.begin();
+  _leader_alone = true;
   double total = 0.;
   for (std::size_t a = 0; a < n; ++a)
   {
-    if (_pi[a] > 0.)
-    {
-      _counts[a] += _pi[a];
-      _inverse_counts[a] = 1. / _counts[a];
-    }
-    _log_weights[a] -= largest;
-    // One action is at 0, and is often the only one that is not negligible: then there is nothing to compute.
-    const double w = _log_weights[a];
-    _pi[a] = w == 0. ? 1. : w > NEGLIGIBLE ? std::exp(w) : 0.;
+    _log_weights[a] -= shift;  // relative to the largest, for precision
+    _pi[a] = _log_weights[a] > NEGLIGIBLE ? std::exp(_log_weights[a]) : 0.;
     total += _pi[a];
+    if (_pi[a] > 0. && a != _leader) { _leader_alone = false; }
   }
-  if (total != 1.)
+  for (auto& p : _pi) { p /= total; }
+}
+
+/// Steps through a stretch at once if the leader, alone now, certainly stays alone.
+/// \return false, with nothing done, if it may not
+bool policy::step_stretch(std::size_t first)
+{
+  if (!_leader_alone) { return false; }
+  double leader_losses[STRETCH];
+  const double* half_betas = &_half_betas[first];
+  losses_if_always_played(&_losses[_leader * BLOCK + first], half_betas, _counts[_leader], leader_losses);
+  _log_weights_after.assign(_log_weights.begin(), _log_weights.end());
+  for (std::size_t a = 0; a < _pi.size(); ++a)
   {
-    for (auto& p : _pi) { p /= total; }
+    if (a == _leader) { continue; }
+    const auto d = difference_if_never_played(&_losses[a * BLOCK + first], half_betas, _counts[a], leader_losses);
+    if (_log_weights[a] - _settings.eta * d.gain - _log_weights[_leader] > NEGLIGIBLE) { return false; }
+    _log_weights_after[a] -= _settings.eta * d.sum;  // relative to the leader
   }
-  ++_k;
+  _log_weights.swap(_log_weights_after);
+  _counts[_leader] += STRETCH;
+  return true;
 }
 
 void policy::replay(double* changes, std::size_t rounds, const loss_map& map)
 {
-  const std::size_t n = actions();
+  const std::size_t n = _pi.size();
   _predictions.assign(n, 0.);
-  _losses.assign(n, map.logistic ? map.offset + map.scale * sigmoid(0.) : map.offset);
-  for (std::size_t k = 0; k < rounds; ++k)
+  for (std::size_t first = 0; first < rounds; first += BLOCK)
   {
-    double* change = changes + k * n;
-    for (std::size_t a = 0; a < n; ++a)
+    const std::size_t count = std::min(BLOCK, rounds - first);
+    compute_half_betas(count);
+    for (std::size_t a = 0; a < n;)
     {
-      if (change[a] == 0.) { continue; }  // of most actions: a round changes the weights of one
-      _predictions[a] += change[a];
-      change[a] = 0.;
-      _losses[a] = map.offset + map.scale * (map.logistic ? sigmoid(_predictions[a]) : _predictions[a]);
+      double* change = changes + a * rounds + first;
+      double* losses = &_losses[a * BLOCK];
+      const std::size_t together = map.logistic || a + 4 > n ? 1 : 4;
+      if (together == 4) { accumulate<4>(change, rounds, losses, &_predictions[a], count, map); }
+      else { accumulate_mapped(change, losses, _predictions[a], count, map); }
+      for (std::size_t i = 0; i < together; ++i) { std::fill_n(change + i * rounds, count, 0.); }
+      a += together;
     }
-    step(_losses.data());
+    std::size_t k = 0;
+    while (k < count)
+    {
+      if (k + STRETCH <= count && step_stretch(k)) { k += STRETCH; }
+      else { step_one(k++); }
+    }
+    _k += count;
   }
 }
 }  // namespace opo_cmab

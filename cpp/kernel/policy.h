@@ -14,8 +14,6 @@ public:
   double eta = 0.;
   double gamma = 0.;
   double beta = -1.;  ///< below 0: not constant
-
-  double half_beta(std::size_t k, std::size_t actions) const;
 };
 
 /// How a past prediction becomes a loss: offset + scale * prediction, or offset + scale * sigmoid(prediction).
@@ -25,12 +23,16 @@ public:
   double offset = 0.;
   double scale = 1.;
   bool logistic = false;
+
+  double loss(double prediction) const;
 };
 
 /// The policies pi_1, pi_2, .. of one context, one step for each past predictor.
 ///
-/// Weights are kept as logarithms relative to the largest, so that an action whose probability underflows can come
-/// back. Probabilities below 4e-18 of the largest count as 0, and need no exponential.
+/// Weights are kept as logarithms, so that an action whose probability underflows can come back. An action is live if
+/// its weight is more than exp(-40) = 4e-18 of the largest; the others have probability 0. Where one action only is
+/// live the policy needs no exponentials, and a whole block of rounds is done at once if it is certain that nothing
+/// changes in it. With the learning rates that work well this is nearly always so.
 class policy
 {
 public:
@@ -42,20 +44,27 @@ public:
   void step(const double* losses);
 
   /// Steps through all past predictions of a context, given as changes from predictor to predictor, and clears them.
-  /// \param changes of each round, of each action: f_1, f_2 - f_1, f_3 - f_2, ..
+  /// \param changes of each action, of each round: f_1, f_2 - f_1, f_3 - f_2, ..
   void replay(double* changes, std::size_t rounds, const loss_map& map);
 
   const std::vector<double>& probabilities() const { return _pi; }
-  std::size_t actions() const { return _pi.size(); }
 
 private:
   policy_settings _settings;
   std::size_t _k = 1;
+  std::size_t _leader = 0;  ///< the action of largest weight
+  bool _leader_alone = false;
   std::vector<double> _pi;
   std::vector<double> _log_weights;
-  std::vector<double> _inverse_counts;  ///< 1 / (1 + N(a)), N(a) = sum_{i<k} pi_i(a)
-  std::vector<double> _counts;          ///< 1 + N(a)
-  std::vector<double> _predictions;     ///< replay: f_k
-  std::vector<double> _losses;
+  std::vector<double> _log_weights_after;
+  std::vector<double> _counts;      ///< 1 + N(a), N(a) = sum_{i<k} pi_i(a)
+  std::vector<double> _roots;       ///< sqrt(k), as far as needed so far
+  std::vector<double> _half_betas;  ///< beta_k / 2, of a block of rounds
+  std::vector<double> _losses;      ///< of each action, of a block of rounds
+  std::vector<double> _predictions;
+
+  void compute_half_betas(std::size_t rounds);
+  void step_one(std::size_t round_in_block);
+  bool step_stretch(std::size_t first_in_block);
 };
 }  // namespace opo_cmab

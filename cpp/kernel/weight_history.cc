@@ -1,11 +1,31 @@
 #include "kernel/weight_history.h"
 
+#include "kernel/vectorized.h"
+
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <type_traits>
 
 namespace
 {
+/// sums[k] += x (values[k + 1] - values[k])
+OPO_CMAB_VECTORIZED
+void add_differences(double* __restrict sums, const float* __restrict values, double x, std::size_t n)
+{
+  for (std::size_t k = 0; k < n; ++k)
+  {
+    sums[k] += x * (static_cast<double>(values[k + 1]) - static_cast<double>(values[k]));
+  }
+}
+
+uint64_t mix(uint64_t bits)  // the finalizer of MurmurHash3
+{
+  bits = (bits ^ (bits >> 33)) * 0xff51afd7ed558ccdULL;
+  bits = (bits ^ (bits >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+  return bits ^ (bits >> 33);
+}
+
 template <typename T>
 void append(std::string& bytes, const T& value)
 {
@@ -39,95 +59,193 @@ private:
 
 namespace opo_cmab
 {
+uint32_t weight_index::find(uint64_t weight) const { return _slots.empty() ? NONE : _slots[probe(weight)].timeline; }
+
+void weight_index::insert(uint64_t weight, uint32_t timeline)
+{
+  if (2 * _used >= _slots.size()) { grow(); }
+  auto& slot = _slots[probe(weight)];
+  slot.weight = weight;
+  slot.timeline = timeline;
+  ++_used;
+}
+
+void weight_index::clear()
+{
+  _slots.clear();
+  _used = 0;
+}
+
+/// Where the weight is, or would be.
+std::size_t weight_index::probe(uint64_t weight) const
+{
+  const std::size_t mask = _slots.size() - 1;
+  std::size_t i = mix(weight) & mask;
+  while (_slots[i].timeline != NONE && _slots[i].weight != weight) { i = (i + 1) & mask; }
+  return i;
+}
+
+void weight_index::grow()
+{
+  std::vector<slot> old(std::max<std::size_t>(64, 2 * _slots.size()));
+  old.swap(_slots);
+  for (const auto& slot : old)
+  {
+    if (slot.timeline != NONE) { _slots[probe(slot.weight)] = slot; }
+  }
+}
+
+void weight_history::timeline::append(uint32_t predictor, float value)
+{
+  predictors.push_back(predictor);
+  values.push_back(value);
+  rounds_hash = mix(rounds_hash + predictor + 1);
+}
+
+/// The number of a weight's timeline.
+uint32_t weight_history::find(uint64_t weight) const
+{
+  const bool guessed = _next < _timelines.size() && _timelines[_next].weight == weight;
+  const uint32_t i = guessed ? _next : _index.find(weight);
+  if (i != weight_index::NONE) { _next = i + 1; }
+  return i;
+}
+
 void weight_history::record(uint64_t weight, uint32_t round, float before, float after)
 {
   if (before == after) { return; }
-  const auto found = _timelines.emplace(weight, timeline{before, {}});
-  auto& entries = found.first->second.entries;
+  uint32_t i = find(weight);
+  if (i == weight_index::NONE)
+  {
+    i = static_cast<uint32_t>(_timelines.size());
+    _index.insert(weight, i);
+    _timelines.emplace_back();
+    _timelines.back().weight = weight;
+    _timelines.back().values.push_back(before);
+  }
+  auto& line = _timelines[i];
   const uint32_t predictor = round + 1;
   // Several features of one example may sit on the weight: its change counts once.
-  if (!entries.empty() && entries.back().predictor == predictor) { entries.back().value = after; }
+  if (!line.predictors.empty() && line.predictors.back() == predictor) { line.values.back() = after; }
   else
   {
-    entries.push_back({predictor, after});
+    line.append(predictor, after);
     ++_entries;
   }
 }
 
-void weight_history::add_past(
-    uint64_t weight, float x, float now, double* changes, std::size_t rounds, std::size_t n) const
+void weight_history::past_predictions::start(const weight_history& history, double* changes, std::size_t rounds)
 {
-  const auto found = _timelines.find(weight);
-  if (found == _timelines.end())
+  _history = &history;
+  _changes = changes;
+  _rounds = rounds;
+  _group = nullptr;
+}
+
+void weight_history::past_predictions::add(uint64_t weight, float x, float now)
+{
+  const uint32_t i = _history->find(weight);
+  if (i == weight_index::NONE)
   {
-    changes[0] += static_cast<double>(x) * now;
+    _changes[0] += static_cast<double>(x) * now;
     return;
   }
-  double value = found->second.initial;
-  changes[0] += x * value;
-  for (const auto& entry : found->second.entries)
+  const auto& line = _history->_timelines[i];
+  _changes[0] += static_cast<double>(x) * line.values[0];
+  if (_group != nullptr && _group->rounds_hash == line.rounds_hash)
   {
-    if (entry.predictor >= rounds) { break; }  // set by the latest round, for predictors to come
-    changes[entry.predictor * n] += x * (entry.value - value);
-    value = entry.value;
+    if (_members == 1)
+    {
+      _sums.assign(line.predictors.size(), 0.);
+      add_differences(_sums.data(), _group->values.data(), _x, _sums.size());
+    }
+    add_differences(_sums.data(), line.values.data(), x, _sums.size());
+    ++_members;
   }
+  else
+  {
+    finish();
+    _group = &line;
+    _x = x;
+    _members = 1;
+  }
+}
+
+void weight_history::past_predictions::finish()
+{
+  if (_group == nullptr) { return; }
+  const auto& predictors = _group->predictors;
+  const float* values = _group->values.data();
+  const std::size_t n =
+      predictors.back() < _rounds ? predictors.size() : predictors.size() - 1;  // the latest is to come
+  if (_members == 1)
+  {
+    for (std::size_t k = 0; k < n; ++k)
+    {
+      _changes[predictors[k]] += _x * (static_cast<double>(values[k + 1]) - static_cast<double>(values[k]));
+    }
+  }
+  else
+  {
+    for (std::size_t k = 0; k < n; ++k) { _changes[predictors[k]] += _sums[k]; }
+  }
+  _group = nullptr;
 }
 
 std::size_t weight_history::bytes() const
 {
-  constexpr std::size_t node = sizeof(std::pair<const uint64_t, timeline>) + 2 * sizeof(void*);
-  std::size_t total = _timelines.bucket_count() * sizeof(void*) + _timelines.size() * node;
-  for (const auto& item : _timelines) { total += item.second.entries.capacity() * sizeof(entry); }
+  std::size_t total = _index.bytes() + _timelines.capacity() * sizeof(timeline);
+  for (const auto& line : _timelines)
+  {
+    total += line.predictors.capacity() * sizeof(uint32_t) + line.values.capacity() * sizeof(float);
+  }
   return total;
 }
 
 std::string weight_history::serialize() const
 {
-  std::vector<uint64_t> weights;
-  weights.reserve(_timelines.size());
-  for (const auto& item : _timelines) { weights.push_back(item.first); }
-  std::sort(weights.begin(), weights.end());
+  std::vector<const timeline*> lines;
+  lines.reserve(_timelines.size());
+  for (const auto& line : _timelines) { lines.push_back(&line); }
+  std::sort(lines.begin(), lines.end(), [](const timeline* a, const timeline* b) { return a->weight < b->weight; });
 
   std::string bytes;
-  append(bytes, static_cast<uint64_t>(weights.size()));
-  for (const auto weight : weights)
+  ::append(bytes, static_cast<uint64_t>(lines.size()));
+  for (const auto* line : lines)
   {
-    const auto& line = _timelines.at(weight);
-    append(bytes, weight);
-    append(bytes, line.initial);
-    append(bytes, static_cast<uint64_t>(line.entries.size()));
-    bytes.append(reinterpret_cast<const char*>(line.entries.data()), line.entries.size() * sizeof(entry));
+    ::append(bytes, line->weight);
+    ::append(bytes, static_cast<uint64_t>(line->predictors.size()));
+    bytes.append(reinterpret_cast<const char*>(line->predictors.data()), line->predictors.size() * sizeof(uint32_t));
+    bytes.append(reinterpret_cast<const char*>(line->values.data()), line->values.size() * sizeof(float));
   }
   return bytes;
 }
 
 bool weight_history::deserialize(const char* bytes, std::size_t size)
 {
-  _timelines.clear();
-  _entries = 0;
+  *this = weight_history();
   reader in(bytes, size);
-  uint64_t weights = 0;
-  bool good = in.read(&weights);
-  for (uint64_t i = 0; good && i < weights; ++i)
+  uint64_t count = 0;
+  bool good = in.read(&count) && count < weight_index::NONE;
+  for (uint64_t i = 0; good && i < count; ++i)
   {
-    uint64_t weight = 0;
-    timeline line{0.f, {}};
-    uint64_t count = 0;
-    good = in.read(&weight) && in.read(&line.initial) && in.read(&count) && count <= in.left() / sizeof(entry);
+    timeline line;
+    uint64_t n = 0;
+    good = in.read(&line.weight) && in.read(&n) && n < in.left() && _index.find(line.weight) == weight_index::NONE;
     if (!good) { break; }
-    line.entries.resize(count);
-    good = in.read(line.entries.data(), count) &&
-        std::is_sorted(line.entries.begin(), line.entries.end(),
-            [](const entry& a, const entry& b) { return a.predictor < b.predictor; });
-    _entries += count;
-    _timelines.emplace(weight, std::move(line));
+    std::vector<uint32_t> predictors(n);
+    std::vector<float> values(n + 1);
+    good = n > 0 && in.read(predictors.data(), n) && in.read(values.data(), n + 1) &&
+        std::adjacent_find(predictors.begin(), predictors.end(), std::greater_equal<uint32_t>()) == predictors.end();
+    if (!good) { break; }
+    line.values.push_back(values[0]);
+    for (std::size_t k = 0; k < n; ++k) { line.append(predictors[k], values[k + 1]); }
+    _index.insert(line.weight, static_cast<uint32_t>(i));
+    _timelines.push_back(std::move(line));
+    _entries += n;
   }
   good = good && in.left() == 0;
-  if (!good)
-  {
-    _timelines.clear();
-    _entries = 0;
-  }
+  if (!good) { *this = weight_history(); }
   return good;
 }
 }  // namespace opo_cmab

@@ -3,24 +3,69 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 // All past predictors of a linear model without a copy of any. A round changes the weights of one example only; so of
 // every weight its timeline is kept, the rounds that changed it and the values it took. Pure math, nothing of VW.
 namespace opo_cmab
 {
+/// Weight -> number of its timeline. Open addressing: looked up for every feature of every prediction.
+class weight_index
+{
+public:
+  static constexpr uint32_t NONE = UINT32_MAX;
+
+  uint32_t find(uint64_t weight) const;
+  void insert(uint64_t weight, uint32_t timeline);  ///< the weight must be new
+  void clear();
+  std::size_t bytes() const { return _slots.capacity() * sizeof(slot); }
+
+private:
+  class slot
+  {
+  public:
+    uint64_t weight = 0;
+    uint32_t timeline = NONE;
+  };
+
+  std::vector<slot> _slots;  // a power of 2
+  std::size_t _used = 0;
+
+  std::size_t probe(uint64_t weight) const;
+  void grow();
+};
+
 class weight_history
 {
+  class timeline;
+
 public:
   /// Round number `round` (the first is 0) has set a weight to `after`; before the round it was `before`.
   void record(uint64_t weight, uint32_t round, float before, float after);
 
-  /// Adds the contribution x w(k) of a weight to the predictions f_1 .. f_rounds of one action, as changes from
-  /// predictor to predictor. f_k is the predictor before round k: what a round changes counts from the next one on.
-  /// \param now the weight's value, which it always had if no round is known to have changed it
-  /// \param changes of each round, of each of n actions; this action's are at changes[0], changes[n], changes[2n], ..
-  void add_past(uint64_t weight, float x, float now, double* changes, std::size_t rounds, std::size_t n) const;
+  /// Turns an example, feature by feature, into the predictions f_1 .. f_rounds that the past predictors make for it.
+  /// f_k is the predictor before round k: what a round changes counts from the next one on.
+  ///
+  /// Weights that the same rounds have changed, as all of an example often are, are summed before their changes are
+  /// spread over the rounds.
+  class past_predictions
+  {
+  public:
+    /// \param changes from predictor to predictor, f_1, f_2 - f_1, f_3 - f_2, ..: all zero before
+    void start(const weight_history& history, double* changes, std::size_t rounds);
+    /// \param now the weight's value, which it always had if no round is known to have changed it
+    void add(uint64_t weight, float x, float now);
+    void finish();
+
+  private:
+    const weight_history* _history = nullptr;
+    double* _changes = nullptr;
+    std::size_t _rounds = 0;
+    const timeline* _group = nullptr;  ///< one of those changed in the same rounds that are being summed
+    double _x = 0.;                    ///< its feature's value
+    std::size_t _members = 0;
+    std::vector<double> _sums;  ///< over the group if it has several members, for each of its rounds
+  };
 
   std::size_t weights() const { return _timelines.size(); }
   std::size_t entries() const { return _entries; }
@@ -32,21 +77,22 @@ public:
   bool deserialize(const char* bytes, std::size_t size);
 
 private:
-  class entry
-  {
-  public:
-    uint32_t predictor;  ///< the first that has the value, counted from 0
-    float value;
-  };
-
   class timeline
   {
   public:
-    float initial;
-    std::vector<entry> entries;
+    uint64_t weight = 0;
+    uint64_t rounds_hash = 0;          ///< equal for timelines of the same rounds
+    std::vector<uint32_t> predictors;  ///< the first that has the value, counted from 0; increasing
+    std::vector<float> values;         ///< before, and from each of the predictors on
+
+    void append(uint32_t predictor, float value);
   };
 
-  std::unordered_map<uint64_t, timeline> _timelines;
+  weight_index _index;
+  std::vector<timeline> _timelines;
   std::size_t _entries = 0;
+  mutable uint32_t _next = 0;  ///< a guess: features come in the order in which they came first
+
+  uint32_t find(uint64_t weight) const;
 };
 }  // namespace opo_cmab

@@ -37,8 +37,7 @@ double* tap::stop_noting()
 void tap::note_feature(tap& self, float x, uint64_t index)
 {
   const uint64_t weight = index & self._all.weights.mask();
-  self.history.add_past(
-      weight, x, self._all.weights[weight], self._changes.data() + self._noted, self.rounds, self._actions);
+  self._past.add(weight, x, self._all.weights[weight]);
 }
 
 void tap::note_weight(tap& self, float, uint64_t index)
@@ -51,7 +50,12 @@ void tap::predict(learner& base, VW::example& ec)
 {
   base.predict(ec);
   if (!_noting) { return; }
-  if (rounds > 0) { VW::foreach_feature<tap, uint64_t, note_feature>(_all, ec, *this); }
+  if (rounds > 0)
+  {
+    _past.start(history, _changes.data() + _noted * rounds, rounds);
+    VW::foreach_feature<tap, uint64_t, note_feature>(_all, ec, *this);
+    _past.finish();
+  }
   ++_noted;
 }
 

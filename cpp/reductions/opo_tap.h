@@ -21,7 +21,7 @@ public:
 
   /// From here on, turns the features of each example predicted into its past predictions: an example an action.
   void start_noting(std::size_t actions);
-  /// Of each round, of each action: the change from predictor to predictor. To be handed back all zero.
+  /// Of each action, of each round: the change from predictor to predictor. To be handed back all zero.
   double* stop_noting();
 
   void predict(VW::LEARNER::learner& base, VW::example& ec);
@@ -41,6 +41,7 @@ private:
   std::size_t _actions = 0;
   std::size_t _noted = 0;
   std::vector<double> _changes;
+  weight_history::past_predictions _past;
   std::vector<change> _before;
 
   static void note_feature(tap& self, float x, uint64_t index);
