@@ -4,6 +4,7 @@ In this process vowpalwabbit runs on our engine. Stock VW, the published wheel, 
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,17 +13,16 @@ import opo_cmab  # noqa: F401  before vowpalwabbit
 import pytest
 from streams import Predictions, run
 
-ROOT = Path(__file__).parent.parent
+VW = os.environ.get("OPO_CMAB_TEST_VW") or Path(sys.executable).parent / "vw"  # our program; make sanitize sets another
 STOCK_RUN = "import json, sys; from streams import run; json.dump(run(**json.load(sys.stdin)), sys.stdout)"
 
 
 @pytest.fixture(scope="session")
 def vw():
     """Our vw program: runs it with a string of arguments."""
-    program = Path(sys.executable).parent / "vw"
 
     def run_program(arguments: str, check: bool = True) -> subprocess.CompletedProcess:
-        result = subprocess.run([program, *arguments.split()], capture_output=True, text=True, timeout=120)
+        result = subprocess.run([VW, *arguments.split()], capture_output=True, text=True, timeout=120)
         assert not check or result.returncode == 0, result.stdout + result.stderr
         return result
 

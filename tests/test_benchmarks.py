@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
+from benchmarks import compare_defaults, datasets, ranking
 
-from benchmarks import compare_defaults, datasets, ranking  # noqa: E402
+ROOT = Path(__file__).parent.parent
 
 FLAGS = ["", "--bag 5", "--regcb --regcbopt", "--fastcb"]
 

@@ -1,0 +1,161 @@
+"""The kernel on its own: the policy recursion and the weight history, against NumPy and against the paper's lemma."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose
+from opo_cmab import _kernel, reference
+
+LOSS = st.floats(-0.5, 1.5, width=32)
+PREDICTIONS = st.tuples(st.integers(0, 90), st.integers(1, 6)).flatmap(
+    lambda shape: arrays(float, shape, elements=LOSS)
+)
+ETA = st.sampled_from([0.0, 0.1, 1.0, 30.0, 100.0, 1e4, 1e6])
+BONUS = st.one_of(
+    st.fixed_dictionaries({"gamma": st.floats(0, 10)}),
+    st.fixed_dictionaries({"beta": st.floats(0, 50)}),
+)
+
+
+def wandering_predictions(rng, rounds, actions):
+    """Predictions that drift apart and cross, so that the leader changes now and then."""
+    return np.clip(0.5 + np.cumsum(rng.normal(scale=0.02, size=(rounds, actions)), axis=0), -0.2, 1.2)
+
+
+@given(PREDICTIONS, ETA, BONUS)
+def test_policies_equal_the_reference(predictions, eta, bonus):
+    expected = reference.policies(predictions, eta=eta, **bonus)
+    assert_allclose(_kernel.policies(predictions, eta=eta, **bonus), expected, atol=1e-7)
+    assert_allclose(_kernel.policy(predictions, eta=eta, **bonus), expected[-1], atol=1e-7)
+
+
+@pytest.mark.parametrize("eta", [0.3, 10, 100, 3000])
+@pytest.mark.parametrize("actions", [1, 2, 4, 7])
+def test_long_replays_equal_the_reference(eta, actions):
+    predictions = wandering_predictions(np.random.default_rng(actions), 3000, actions)
+    expected = reference.policies(predictions, eta=eta, gamma=0.1)
+    assert_allclose(_kernel.policies(predictions, eta=eta, gamma=0.1), expected, atol=1e-9)
+    for t in (1, 31, 32, 33, 255, 256, 257, 1000, 3000):  # the borders of stretches and blocks
+        assert_allclose(_kernel.policy(predictions[:t], eta=eta, gamma=0.1), expected[t], atol=1e-9)
+
+
+def test_an_action_whose_probability_underflowed_comes_back():
+    rounds = 400
+    predictions = np.empty((2 * rounds, 2))
+    predictions[:rounds] = [0.1, 0.9]  # 100 * 0.8 * 400: far below the smallest double
+    predictions[rounds:] = [0.9, 0.05]
+    policies = _kernel.policies(predictions, eta=100, beta=0)
+    assert policies[rounds, 1] == 0
+    assert policies[-1, 1] == pytest.approx(1)
+    assert _kernel.policy(predictions, eta=100, beta=0)[1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("eta", [1e2, 1e6])
+@pytest.mark.parametrize("bonus", [{"gamma": 0.1}, {"beta": 300}])
+def test_probabilities_are_finite_and_sum_to_1_after_100000_rounds(eta, bonus):
+    predictions = wandering_predictions(np.random.default_rng(5), 100_000, 5)
+    for policy in (_kernel.policy(predictions, eta=eta, **bonus), _kernel.policies(predictions, eta=eta, **bonus)[-1]):
+        assert np.isfinite(policy).all()
+        assert policy.min() >= 0
+        assert policy.sum() == pytest.approx(1, abs=1e-12)
+
+
+@given(PREDICTIONS, ETA, BONUS, st.randoms(use_true_random=False))
+def test_permuting_actions_permutes_the_policy(predictions, eta, bonus, random):
+    order = list(range(predictions.shape[1]))
+    random.shuffle(order)
+    policy = _kernel.policy(predictions, eta=eta, **bonus)
+    assert_allclose(_kernel.policy(predictions[:, order], eta=eta, **bonus), policy[order], atol=1e-9)
+
+
+@given(st.integers(0, 200), st.integers(1, 8), ETA, LOSS)
+def test_equal_losses_stay_uniform(rounds, actions, eta, loss):
+    policy = _kernel.policy(np.full((rounds, actions), loss), eta=eta, gamma=0.1)
+    assert_allclose(policy, 1 / actions, atol=1e-12)
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 200), st.integers(1, 6), ETA, st.floats(0.01, 20), st.integers(0, 99))
+def test_the_sum_of_bonuses_is_bounded_as_the_paper_says(rounds, actions, eta, beta, seed):
+    # Lemma "Bonuses bound": sum_k sum_a pi_k(a) min{1, (beta / 2) / (1 + sum_{i<k} pi_i(a))} <= beta |A| log(K + 1)
+    predictions = wandering_predictions(np.random.default_rng(seed), rounds, actions)
+    policies = _kernel.policies(predictions, eta=eta, beta=beta)[:-1]
+    played = np.cumsum(policies, axis=0) - policies
+    bonuses = np.minimum(1, (beta / 2) / (1 + played))
+    assert (policies * bonuses).sum() <= beta * actions * np.log(rounds + 1) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"eta": -1, "gamma": 1}, "eta"),
+        ({"eta": float("nan"), "gamma": 1}, "eta"),
+        ({"eta": 1, "gamma": -1}, "gamma and beta"),
+        ({"eta": 1, "beta": float("inf")}, "gamma and beta"),
+        ({"eta": 1}, "give one of gamma and beta"),
+        ({"eta": 1, "gamma": 1, "beta": 1}, "give one of gamma and beta"),
+    ],
+)
+def test_bad_settings_are_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        _kernel.policy(np.zeros((3, 2)), **arguments)
+
+
+def test_predictions_must_be_a_matrix():
+    with pytest.raises(ValueError, match="a row for each past round"):
+        _kernel.policy(np.zeros(3), eta=1, gamma=1)
+
+
+class NaiveHistory:
+    """A copy of all weights before each round."""
+
+    def __init__(self, weights):
+        self.weights = np.array(weights, dtype=np.float32)
+        self.copies = []
+
+    def start_round(self):
+        self.copies.append(self.weights.astype(float))
+
+    def past_predictions(self, indices, values):
+        return np.array([copy[indices] @ values.astype(float) for copy in self.copies])
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.booleans(), st.integers(1, 40))
+def test_the_weight_history_equals_a_copy_of_all_weights_each_round(seed, dense, rounds):
+    rng = np.random.default_rng(seed)
+    size = 12
+    naive = NaiveHistory(rng.normal(size=size) * rng.integers(0, 2))
+    history = _kernel.WeightHistory()
+    for t in range(rounds):
+        naive.start_round()
+        touched = np.arange(size // 2) if dense else rng.choice(size, size=rng.integers(0, 5))  # with repetition
+        before = naive.weights.copy()
+        naive.weights[touched] += rng.normal(size=len(touched)).astype(np.float32)
+        for i in touched:
+            history.record(int(i), t, before[i], naive.weights[i])
+    indices = rng.choice(size, size=8)  # several features may sit on one weight
+    values = rng.normal(size=8).astype(np.float32)
+    got = history.past_predictions(indices.astype(np.uint64), values, naive.weights[indices], rounds)
+    assert_allclose(got, naive.past_predictions(indices, values), atol=1e-9)
+
+    copy = _kernel.WeightHistory()
+    assert copy.deserialize(history.serialize())
+    assert copy.serialize() == history.serialize()
+    assert copy.entries == history.entries
+    again = copy.past_predictions(indices.astype(np.uint64), values, naive.weights[indices], rounds)
+    assert (again == got).all()
+
+
+def test_damaged_history_bytes_are_refused():
+    history = _kernel.WeightHistory()
+    for t in range(20):
+        history.record(t % 3, t, t, t + 1)
+    data = history.serialize()
+    assert _kernel.WeightHistory().deserialize(data)
+    for cut in range(len(data)):
+        assert not _kernel.WeightHistory().deserialize(data[:cut])
+    assert not _kernel.WeightHistory().deserialize(data + b"\0")
+    assert not _kernel.WeightHistory().deserialize(b"\xff" * len(data))
