@@ -1,13 +1,14 @@
-# Two commands do everything: make reproduce, make test. Each makes .venv and builds what is not built.
+# make reproduce: the comparison of explorers. make test: the tests. Each makes .venv and builds what is not built.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # What the installed package is made from: a change of these installs it anew.
 SOURCES := $(shell find cpp cmake python CMakeLists.txt pyproject.toml README.md -type f -not -path '*/__pycache__/*')
 
-.PHONY: install test lint format clean
+.PHONY: install reproduce test lint format sanitize clean
 
 install: $(VENV)/installed
 
@@ -21,16 +22,28 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 	$(PIP) install --verbose .
 	@touch $@
 
-$(VENV)/test-tools: $(BIN)/python pyproject.toml
+$(VENV)/pip: $(BIN)/python pyproject.toml
+	@$(PIP) install --quiet --upgrade "pip>=25.1"  # for --group
+	@touch $@
+
+$(VENV)/test-tools: $(VENV)/pip
 	@echo "== Installing what the tests need"
-	$(PIP) install --quiet --upgrade "pip>=25.1"
 	$(PIP) install --quiet --group test
 	@touch $@
 
-$(VENV)/lint-tools: $(VENV)/test-tools
+$(VENV)/lint-tools: $(VENV)/pip
 	@echo "== Installing the linters"
 	$(PIP) install --quiet --group lint
 	@touch $@
+
+$(VENV)/benchmark-tools: $(VENV)/pip
+	@echo "== Installing what the benchmarks need"
+	$(PIP) install --quiet --group benchmark
+	@touch $@
+
+reproduce: $(VENV)/installed $(VENV)/benchmark-tools
+	@echo "== Comparing the explorers at their defaults (results/defaults; interrupted, it goes on where it stopped)"
+	$(BIN)/python -m benchmarks.compare_defaults --jobs $(JOBS)
 
 test: $(VENV)/installed $(VENV)/test-tools
 	@echo "== Testing"
@@ -46,6 +59,15 @@ format: $(VENV)/lint-tools
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $$(find cpp -name '*.cc' -o -name '*.h')
+
+# The tests of our own C++ under AddressSanitizer and UndefinedBehaviorSanitizer. VW is compiled for it once a machine.
+sanitize: $(VENV)/test-tools $(VENV)/installed
+	@echo "== Building under the sanitizers (the first time on a machine compiles VW, about 15 minutes on 2 cores)"
+	$(PIP) install --verbose --no-deps --upgrade --target build/sanitized \
+	  -C build-dir=build/sanitize -C cmake.define.OPO_CMAB_SANITIZE=ON .
+	PYTHONPATH=build/sanitized OPO_CMAB_TEST_VW=$(CURDIR)/build/sanitized/bin/vw \
+	  LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+	  $(BIN)/python -m pytest -m "not slow" tests/test_kernel.py tests/test_explorers.py tests/test_opo_cmab.py
 
 clean:
 	rm -rf $(VENV) build dist
