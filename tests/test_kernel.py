@@ -13,9 +13,10 @@ PREDICTIONS = st.tuples(st.integers(0, 90), st.integers(1, 6)).flatmap(
     lambda shape: arrays(float, shape, elements=LOSS)
 )
 ETA = st.sampled_from([0.0, 0.1, 1.0, 30.0, 100.0, 1e4, 1e6])
+DECAY = st.sampled_from([1.0, 1.0, 0.99, 0.5, 0.0])
 BONUS = st.one_of(
-    st.fixed_dictionaries({"gamma": st.floats(0, 10)}),
-    st.fixed_dictionaries({"beta": st.floats(0, 50)}),
+    st.fixed_dictionaries({"gamma": st.floats(0, 10), "decay": DECAY}),
+    st.fixed_dictionaries({"beta": st.floats(0, 50), "decay": DECAY}),
 )
 
 
@@ -31,14 +32,15 @@ def test_policies_equal_the_reference(predictions, eta, bonus):
     assert_allclose(_kernel.policy(predictions, eta=eta, **bonus), expected[-1], atol=1e-7)
 
 
-@pytest.mark.parametrize("eta", [0.3, 10, 100, 3000])
-@pytest.mark.parametrize("actions", [1, 2, 4, 7])
-def test_long_replays_equal_the_reference(eta, actions):
+@pytest.mark.parametrize("settings", [(0.3, 1), (10, 1), (100, 1), (100, 0.9), (3000, 1), (3000, 0.99)])
+@pytest.mark.parametrize("actions", [1, 2, 4, 5, 6, 7])
+def test_long_replays_equal_the_reference(settings, actions):
+    arguments = {"eta": settings[0], "decay": settings[1], "gamma": 0.1}
     predictions = wandering_predictions(np.random.default_rng(actions), 3000, actions)
-    expected = reference.policies(predictions, eta=eta, gamma=0.1)
-    assert_allclose(_kernel.policies(predictions, eta=eta, gamma=0.1), expected, atol=1e-9)
+    expected = reference.policies(predictions, **arguments)
+    assert_allclose(_kernel.policies(predictions, **arguments), expected, atol=1e-9)
     for t in (1, 31, 32, 33, 255, 256, 257, 1000, 3000):  # the borders of stretches and blocks
-        assert_allclose(_kernel.policy(predictions[:t], eta=eta, gamma=0.1), expected[t], atol=1e-9)
+        assert_allclose(_kernel.policy(predictions[:t], **arguments), expected[t], atol=1e-9)
 
 
 def test_an_action_whose_probability_underflowed_comes_back():
@@ -94,6 +96,7 @@ def test_the_sum_of_bonuses_is_bounded_as_the_paper_says(rounds, actions, eta, b
         ({"eta": float("nan"), "gamma": 1}, "eta"),
         ({"eta": 1, "gamma": -1}, "gamma and beta"),
         ({"eta": 1, "beta": float("inf")}, "gamma and beta"),
+        ({"eta": 1, "gamma": 1, "decay": 1.1}, "decay"),
         ({"eta": 1}, "give one of gamma and beta"),
         ({"eta": 1, "gamma": 1, "beta": 1}, "give one of gamma and beta"),
     ],

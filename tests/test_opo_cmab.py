@@ -20,8 +20,8 @@ from opo_cmab.reference import policies, policy
 from streams import random_rounds, with_probability_one, write
 
 MODELS = Path(__file__).parent / "models"
-SETTINGS = {"eta": 10.0, "gamma": 0.5}
-OPO = "--cb_explore_adf --opo_cmab --opo_eta 10 --opo_gamma 0.5"
+SETTINGS = {"eta": 10.0, "gamma": 0.5, "decay": 1.0}
+OPO = "--cb_explore_adf --opo_cmab --opo_eta 10 --opo_gamma 0.5 --opo_decay 1"
 LOGISTIC = "--loss_function logistic"
 
 # VW's arguments, and how the stream is made.
@@ -75,7 +75,16 @@ def test_probabilities_equal_algorithm_1_on_stock_models(ours, stock, stream, lo
     assert_equal(got, oracle(stock, arguments, rounds, logistic=logistic, **SETTINGS))
 
 
-@pytest.mark.parametrize("settings", [{"eta": 1.0, "gamma": 2.0}, {"eta": 100.0, "gamma": 0.1}, {"eta": 5, "beta": 4}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"eta": 1.0, "gamma": 2.0, "decay": 1},
+        {"eta": 100.0, "gamma": 0.1, "decay": 1},
+        {"eta": 5, "beta": 4, "decay": 1},
+        {"eta": 10, "gamma": 0.5, "decay": 0.9},
+        {"eta": 100, "gamma": 0.1, "decay": 0.5},
+    ],
+)
 @pytest.mark.parametrize("seed", range(2))
 def test_other_settings_equal_algorithm_1(ours, stock, settings, seed):
     rounds = random_rounds(seed)
@@ -304,6 +313,9 @@ REFUSED = [
     ("--opo_eta nan", "--opo_eta"),
     ("--opo_gamma -0.1", "--opo_gamma"),
     ("--opo_gamma nan", "--opo_gamma"),
+    ("--opo_decay 1.5", "--opo_decay"),
+    ("--opo_decay -0.1", "--opo_decay"),
+    ("--opo_decay nan", "--opo_decay"),
     ("--opo_beta -1", "--opo_beta"),
     ("--opo_beta inf", "--opo_beta"),
     ("--opo_gamma 1 --opo_beta 1", "--opo_beta and --opo_gamma"),
@@ -357,6 +369,7 @@ def test_settings_that_contradict_the_model_are_refused(ours, tmp_path):
         ("--loss_function logistic", "loss_function"),
         ("--opo_eta 11", "opo_eta"),
         ("--opo_gamma 1", "opo_gamma"),
+        ("--opo_decay 0.5", "opo_decay"),
         ("--opo_beta 1", "opo_beta"),
         ("--cb_max_cost 3", "cb_max_cost"),
         ("--squarecb", "squarecb"),

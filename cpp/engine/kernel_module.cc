@@ -14,11 +14,12 @@ namespace
 {
 using matrix = py::array_t<double, py::array::c_style>;
 
-opo_cmab::policy_settings make_settings(double eta, const py::object& gamma, const py::object& beta)
+opo_cmab::policy_settings make_settings(double eta, const py::object& gamma, const py::object& beta, double decay)
 {
   if (gamma.is_none() == beta.is_none()) { throw std::invalid_argument("give one of gamma and beta"); }
   opo_cmab::policy_settings settings;
   settings.eta = eta;
+  settings.decay = decay;
   settings.gamma = gamma.is_none() ? 0. : gamma.cast<double>();
   settings.beta = beta.is_none() ? -1. : beta.cast<double>();
   const double bonus = beta.is_none() ? settings.gamma : settings.beta;
@@ -27,6 +28,7 @@ opo_cmab::policy_settings make_settings(double eta, const py::object& gamma, con
   {
     throw std::invalid_argument("gamma and beta must be at least 0 and finite");
   }
+  if (!(decay >= 0. && decay <= 1.)) { throw std::invalid_argument("decay must be in [0, 1]"); }
   return settings;
 }
 
@@ -38,10 +40,10 @@ void check_shape(const matrix& predictions)
   }
 }
 
-matrix policies(const matrix& predictions, double eta, const py::object& gamma, const py::object& beta)
+matrix policies(const matrix& predictions, double eta, const py::object& gamma, const py::object& beta, double decay)
 {
   check_shape(predictions);
-  const auto settings = make_settings(eta, gamma, beta);
+  const auto settings = make_settings(eta, gamma, beta, decay);
   const auto rounds = static_cast<std::size_t>(predictions.shape(0));
   const auto actions = static_cast<std::size_t>(predictions.shape(1));
   matrix result({rounds + 1, actions});
@@ -61,10 +63,10 @@ matrix policies(const matrix& predictions, double eta, const py::object& gamma, 
   return result;
 }
 
-matrix last_policy(const matrix& predictions, double eta, const py::object& gamma, const py::object& beta)
+matrix last_policy(const matrix& predictions, double eta, const py::object& gamma, const py::object& beta, double decay)
 {
   check_shape(predictions);
-  const auto settings = make_settings(eta, gamma, beta);
+  const auto settings = make_settings(eta, gamma, beta, decay);
   const auto rounds = static_cast<std::size_t>(predictions.shape(0));
   const auto actions = static_cast<std::size_t>(predictions.shape(1));
   matrix result(static_cast<py::ssize_t>(actions));
@@ -132,9 +134,11 @@ PYBIND11_MODULE(_kernel, m)
 {
   m.doc() = "The kernel of OPO-CMAB: the policy recursion and the weight history, as the engine uses them.";
   m.def("policies", &policies, py::arg("predictions"), py::kw_only(), py::arg("eta"), py::arg("gamma") = py::none(),
-      py::arg("beta") = py::none(), "pi_1 .. pi_{K+1}, step by step; as opo_cmab.reference.policies, fast.");
+      py::arg("beta") = py::none(), py::arg("decay") = 1.,
+      "pi_1 .. pi_{K+1}, step by step; as opo_cmab.reference.policies, fast.");
   m.def("policy", &last_policy, py::arg("predictions"), py::kw_only(), py::arg("eta"), py::arg("gamma") = py::none(),
-      py::arg("beta") = py::none(), "pi_{K+1}, the last of policies, by the way that the engine takes.");
+      py::arg("beta") = py::none(), py::arg("decay") = 1.,
+      "pi_{K+1}, the last of policies, by the way that the engine takes.");
   py::class_<history>(m, "WeightHistory", "The timelines of a linear model's weights.")
       .def(py::init<>())
       .def("record", &history::record, py::arg("weight"), py::arg("round"), py::arg("before"), py::arg("after"),

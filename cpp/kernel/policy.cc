@@ -31,39 +31,38 @@ void losses_if_always_played(
   }
 }
 
-/// The sum of a stretch, in the same order on every machine.
-inline double sum(double* terms)
-{
-  for (int half = STRETCH / 2; half > 0; half /= 2)
-  {
-    for (int i = 0; i < half; ++i) { terms[i] += terms[i + half]; }
-  }
-  return terms[0];
-}
-
-/// Of an action over a stretch of rounds in which it is never played: the sum of its optimistic losses less those of
-/// the leader, and the sum of these differences where they are negative, that is of what it gains on the leader.
-class difference
-{
-public:
-  double sum;
-  double gain;
-};
-
+/// The optimistic losses of an action over a stretch of rounds in which it is never played, less those of the leader.
 OPO_CMAB_VECTORIZED
-difference difference_if_never_played(const double* __restrict losses, const double* __restrict half_betas,
-    double count, const double* __restrict leader_losses)
+void differences_if_never_played(const double* __restrict losses, const double* __restrict half_betas, double count,
+    const double* __restrict leader_losses, double* __restrict result)
 {
   const double inverse_count = 1. / count;
-  double differences[STRETCH];
-  double gains[STRETCH];
   for (int k = 0; k < STRETCH; ++k)
   {
-    const double d = optimistic_loss(losses[k], half_betas[k], inverse_count) - leader_losses[k];
-    differences[k] = d;
-    gains[k] = d < 0. ? d : 0.;
+    result[k] = optimistic_loss(losses[k], half_betas[k], inverse_count) - leader_losses[k];
   }
-  return {sum(differences), sum(gains)};
+}
+
+/// Steps the weights of several actions relative to the leader's through a stretch. Several at once: each is a chain of
+/// operations that wait for one another.
+/// \return the largest weight on the way
+template <int ACTIONS>
+double step_relative_weights(double* log_weights, const double* differences, double eta, double decay)
+{
+  double w[ACTIONS];
+  double largest[ACTIONS];
+  std::copy_n(log_weights, ACTIONS, w);
+  std::copy_n(log_weights, ACTIONS, largest);
+  for (int k = 0; k < STRETCH; ++k)
+  {
+    for (int i = 0; i < ACTIONS; ++i)
+    {
+      w[i] = decay * w[i] - eta * differences[i * STRETCH + k];
+      largest[i] = w[i] > largest[i] ? w[i] : largest[i];
+    }
+  }
+  std::copy_n(w, ACTIONS, log_weights);
+  return *std::max_element(largest, largest + ACTIONS);
 }
 
 /// Turns the changes of some actions from predictor to predictor into losses. Several at once: each is a chain of
@@ -121,6 +120,8 @@ void policy::start(const policy_settings& settings, std::size_t actions)
   _log_weights.assign(actions, 0.);
   _counts.assign(actions, 1.);
   _half_betas.resize(BLOCK);
+  _others.resize(actions);
+  _differences.resize(actions * STRETCH);
   _losses.resize(BLOCK * actions);
 }
 
@@ -149,7 +150,7 @@ void policy::step_one(std::size_t round_in_block)
   {
     const double loss =
         optimistic_loss(_losses[a * BLOCK + round_in_block], _half_betas[round_in_block], 1. / _counts[a]);
-    _log_weights[a] -= _settings.eta * loss;
+    _log_weights[a] = _settings.decay * _log_weights[a] - _settings.eta * loss;
     _counts[a] += _pi[a];
   }
 
@@ -168,23 +169,36 @@ void policy::step_one(std::size_t round_in_block)
   for (auto& p : _pi) { p /= total; }
 }
 
-/// Steps through a stretch at once if the leader, alone now, certainly stays alone.
-/// \return false, with nothing done, if it may not
+/// Steps through a stretch as if the leader, alone now, stayed alone.
+/// \return false, with nothing done, if it does not
 bool policy::step_stretch(std::size_t first)
 {
   if (!_leader_alone) { return false; }
-  double leader_losses[STRETCH];
+  const std::size_t n = _pi.size();
   const double* half_betas = &_half_betas[first];
+  double leader_losses[STRETCH];
   losses_if_always_played(&_losses[_leader * BLOCK + first], half_betas, _counts[_leader], leader_losses);
-  _log_weights_after.assign(_log_weights.begin(), _log_weights.end());
-  for (std::size_t a = 0; a < _pi.size(); ++a)
+
+  // The others, in order, with the last in the leader's place.
+  const auto other = [this, n](std::size_t i) { return i == _leader ? n - 1 : i; };
+  for (std::size_t i = 0; i + 1 < n; ++i)
   {
-    if (a == _leader) { continue; }
-    const auto d = difference_if_never_played(&_losses[a * BLOCK + first], half_betas, _counts[a], leader_losses);
-    if (_log_weights[a] - _settings.eta * d.gain - _log_weights[_leader] > NEGLIGIBLE) { return false; }
-    _log_weights_after[a] -= _settings.eta * d.sum;  // relative to the leader
+    const std::size_t a = other(i);
+    differences_if_never_played(
+        &_losses[a * BLOCK + first], half_betas, _counts[a], leader_losses, &_differences[i * STRETCH]);
+    _others[i] = _log_weights[a];  // the leader's is 0
   }
-  _log_weights.swap(_log_weights_after);
+  std::size_t i = 0;
+  while (i + 1 < n)
+  {
+    const bool four = i + 4 < n;
+    const double largest = four
+        ? step_relative_weights<4>(&_others[i], &_differences[i * STRETCH], _settings.eta, _settings.decay)
+        : step_relative_weights<1>(&_others[i], &_differences[i * STRETCH], _settings.eta, _settings.decay);
+    if (largest > NEGLIGIBLE) { return false; }
+    i += four ? 4 : 1;
+  }
+  for (i = 0; i + 1 < n; ++i) { _log_weights[other(i)] = _others[i]; }
   _counts[_leader] += STRETCH;
   return true;
 }

@@ -7,11 +7,13 @@
 // context c_t: from the past predictors f_1 .. f_{t-1} to the policy pi_t(c_t, .). Pure math, nothing of VW.
 namespace opo_cmab
 {
-/// eta, and how large the exploration bonus is: a constant beta as in Algorithm 1, or beta_k = gamma sqrt(k / |A|).
+/// eta; how large the exploration bonus is, a constant beta as in Algorithm 1, or beta_k = gamma sqrt(k / |A|); and how
+/// much of the past is left after a round: pi_{k+1}(a) ~ pi_k(a)^decay exp(-eta loss). Algorithm 1 has a decay of 1.
 class policy_settings
 {
 public:
   double eta = 0.;
+  double decay = 1.;  ///< in [0, 1]
   double gamma = 0.;
   double beta = -1.;  ///< below 0: not constant
 };
@@ -56,12 +58,13 @@ private:
   bool _leader_alone = false;
   std::vector<double> _pi;
   std::vector<double> _log_weights;
-  std::vector<double> _log_weights_after;
   std::vector<double> _counts;      ///< 1 + N(a), N(a) = sum_{i<k} pi_i(a)
   std::vector<double> _roots;       ///< sqrt(k), as far as needed so far
   std::vector<double> _half_betas;  ///< beta_k / 2, of a block of rounds
   std::vector<double> _losses;      ///< of each action, of a block of rounds
   std::vector<double> _predictions;
+  std::vector<double> _others;       ///< log_weights of all but the leader, to be tried
+  std::vector<double> _differences;  ///< of these, over a stretch: losses less the leader's
 
   void compute_half_betas(std::size_t rounds);
   void step_one(std::size_t round_in_block);

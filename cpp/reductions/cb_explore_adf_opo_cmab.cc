@@ -277,6 +277,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   float eta = 0.f;
   float gamma = 0.f;
   float beta = 0.f;
+  float decay = 0.f;
   bool importance_weighted = false;
   uint32_t state_version = 0;
   opo_cmab::explorer_options explorer;
@@ -301,6 +302,11 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
       .add(make_option("opo_beta", beta)
                .keep()
                .help("Constant size of the exploration bonus, the beta of Algorithm 1, instead of --opo_gamma"))
+      .add(make_option("opo_decay", decay)
+               .keep()
+               .default_value(1.f)
+               .help("What is left of the past after a round: pi_{k+1} is proportional to "
+                     "pi_k^[opo_decay]*exp(-[opo_eta]*loss). 1 is Algorithm 1; less forgets models that were wrong"))
       .add(make_option("opo_importance_weighted", importance_weighted)
                .keep()
                .help("Weight examples by the inverse of their logged probability when learning, as the paper's "
@@ -320,6 +326,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   opo_cmab::require_nonnegative("--opo_eta", eta);
   opo_cmab::require_nonnegative("--opo_gamma", gamma);
   opo_cmab::require_nonnegative("--opo_beta", beta);
+  if (!(decay >= 0.f && decay <= 1.f)) { THROW("--opo_decay must be in [0, 1]: " << decay); }
   if (options.was_supplied("feature_mask")) { THROW("--opo_cmab does not work with --feature_mask"); }
   if (stack_builder.get_feature_width_above() != 1)
   {
@@ -331,13 +338,15 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   opo_cmab::keep_option(options, "opo_state_version", std::to_string(STATE_VERSION));
   if (!options.was_supplied("no_predict")) { options.insert("no_predict", ""); }  // cb_adf need not predict to learn
   explorer.prepare("opo_cmab", stack_builder,
-      {{"opo_eta", eta}, {constant_beta ? "opo_beta" : "opo_gamma", constant_beta ? beta : gamma}});
+      {{"opo_eta", eta}, {"opo_decay", decay},
+          {constant_beta ? "opo_beta" : "opo_gamma", constant_beta ? beta : gamma}});
 
   auto base = require_multiline(stack_builder.setup_base_learner());
   require_linear(*base, all);
 
   opo_cmab::policy_settings settings;
   settings.eta = eta;
+  settings.decay = decay;
   settings.gamma = gamma;
   if (constant_beta) { settings.beta = beta; }
 

@@ -9,6 +9,8 @@
 #include "vw/core/reductions/gd.h"
 #include "vw/core/setup_base.h"
 
+#include <algorithm>
+
 /*
 The eye of --opo_cmab at the bottom of the stack: a pass-through that records which weights each learn changes, and
 turns the features of an example into the predictions that all past models would make for it.
@@ -21,6 +23,7 @@ namespace opo_cmab
 {
 void tap::start_noting(std::size_t actions)
 {
+  if (_noting) { std::fill(_changes.begin(), _changes.end(), 0.); }  // an error broke off the last prediction
   _noting = true;
   _actions = actions;
   _noted = 0;
@@ -29,8 +32,8 @@ void tap::start_noting(std::size_t actions)
 
 double* tap::stop_noting()
 {
-  _noting = false;
   if (_noted != _actions) { THROW("--opo_cmab: " << _noted << " examples predicted for " << _actions << " actions"); }
+  _noting = false;
   return _changes.data();
 }
 

@@ -4,9 +4,12 @@ Importing this package puts our engine, VW with our reductions, under the ``vowp
 
 >>> import opo_cmab
 >>> from vowpalwabbit import Workspace
->>> vw = Workspace("--cb_explore_adf --fastcb --loss_function logistic --quiet")
+>>> vw = Workspace("--cb_explore_adf --opo_cmab --quiet")
 
 Everything else of ``vowpalwabbit`` is as it was.
+
+``policy`` and ``policies`` are the engine's recursion on a matrix of past predictions, for use with other models;
+``opo_cmab.reference`` has the same in plain NumPy.
 """
 
 import sys
@@ -14,7 +17,9 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 
-__all__ = ["__version__"]
+from ._kernel import WeightHistory, policies, policy
+
+__all__ = ["WeightHistory", "__version__", "policies", "policy"]
 __version__ = "0.1.0"
 
 _HERE = Path(__file__).parent

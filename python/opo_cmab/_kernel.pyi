@@ -2,10 +2,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 def policies(
-    predictions: ArrayLike, *, eta: float, gamma: float | None = None, beta: float | None = None
+    predictions: ArrayLike, *, eta: float, gamma: float | None = None, beta: float | None = None, decay: float = 1.0
 ) -> NDArray[np.float64]: ...
 def policy(
-    predictions: ArrayLike, *, eta: float, gamma: float | None = None, beta: float | None = None
+    predictions: ArrayLike, *, eta: float, gamma: float | None = None, beta: float | None = None, decay: float = 1.0
 ) -> NDArray[np.float64]: ...
 
 class WeightHistory:

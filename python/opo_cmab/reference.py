@@ -13,7 +13,12 @@ __all__ = ["policies", "policy"]
 
 
 def policies(
-    predictions: ArrayLike, *, eta: float, gamma: float | None = None, beta: float | None = None
+    predictions: ArrayLike,
+    *,
+    eta: float,
+    gamma: float | None = None,
+    beta: float | None = None,
+    decay: float = 1.0,
 ) -> NDArray[np.float64]:
     r"""The policies :math:`\pi_1(c, \cdot), \ldots, \pi_{K+1}(c, \cdot)` of one context.
 
@@ -22,6 +27,7 @@ def policies(
         eta: learning rate.
         beta: size of the exploration bonus, the constant of Algorithm 1.
         gamma: in place of it, :math:`\beta_k = \gamma \sqrt{k / |A|}`, as in the paper's experiments.
+        decay: our addition, what is left of the past after a round: 1 is Algorithm 1.
     """
     if (gamma is None) == (beta is None):
         raise ValueError("give one of gamma and beta")
@@ -31,11 +37,11 @@ def policies(
     played = np.zeros(actions)  # sum_{i<k} pi_i(c, a)
     result = [np.exp(log_pi)]
     for k in range(1, rounds + 1):
-        beta_k = beta if gamma is None else gamma * np.sqrt(k / actions)
+        beta_k = beta if beta is not None else gamma * np.sqrt(k / actions)
         bonus = np.minimum(1, (beta_k / 2) / (1 + played))  # equation (1)
         optimistic_loss = np.clip(f[k - 1] - bonus, 0, 1)
         played += result[-1]
-        log_pi -= eta * optimistic_loss  # policy improvement
+        log_pi = decay * log_pi - eta * optimistic_loss  # policy improvement
         log_pi -= np.logaddexp.reduce(log_pi)
         result.append(np.exp(log_pi))
     return np.array(result)
@@ -49,6 +55,7 @@ def policy(
     eta: float,
     gamma: float | None = None,
     beta: float | None = None,
+    decay: float = 1.0,
 ) -> NDArray[np.float64]:
     r""":math:`\pi_t(c_t, \cdot)` for a context, with any regression oracle.
 
@@ -57,4 +64,4 @@ def policy(
             predicted losses of a context's actions.
     """
     predictions = np.array([f(context) for f in past_predictors], dtype=float).reshape(-1, actions)
-    return policies(predictions, eta=eta, gamma=gamma, beta=beta)[-1]  # type: ignore[no-any-return]
+    return policies(predictions, eta=eta, gamma=gamma, beta=beta, decay=decay)[-1]  # type: ignore[no-any-return]
