@@ -259,8 +259,25 @@ def test_another_explorer_than_the_model_s_is_refused(ours, tmp_path):
 
 
 @pytest.mark.parametrize("explorer", EXPLORERS)
-def test_a_model_without_the_explorer_s_state_is_refused(ours, tmp_path, explorer):
+def test_a_stock_model_s_weights_are_taken_and_exploration_starts_anew(ours, stock, tmp_path, explorer):
+    before, rounds = with_probability_one(random_rounds(17)), with_probability_one(random_rounds(18))
+    model = str(tmp_path / "stock")
+    stock(f"{STOCK_SCORES} {INTERACTIONS}", before, save=model)
+    got = ours(f"-i {model} --cb_explore_adf {explorer}", rounds)
+    assert_allclose(got[0], 1 / len(got[0]), atol=1e-6)
+    if explorer == "--fastcb":
+        scores = stock(f"-i {model}", rounds)
+        for t, (p, f) in enumerate(zip(got, scores, strict=True)):
+            assert_allclose(p, fastcb(f, greediness(t)), atol=1e-4, err_msg=f"round {t}")
+
+
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_a_damaged_model_is_refused(ours, tmp_path, explorer):
     model = tmp_path / "model"
-    ours("--cb_adf", random_rounds(16, n=5), save=str(model))
-    with pytest.raises(RuntimeError, match=f"was not saved with {explorer}"):
-        ours(f"-i {model} --cb_explore_adf {explorer}", [])
+    ours(f"--cb_explore_adf {explorer}", random_rounds(19, n=5), save=str(model))
+    data = model.read_bytes()
+    state = data.rindex(explorer.strip("-").encode())
+    for damaged in [data[:-3], data + b"more", data[:-9] + b"\xff" + data[-8:], data[: state + 60], b""]:
+        model.write_bytes(damaged)
+        with pytest.raises(RuntimeError):
+            ours(f"-i {model} -t", [])

@@ -271,7 +271,7 @@ def test_a_damaged_model_says_so(ours, tmp_path, what):
     model = tmp_path / "model"
     ours(f"{OPO} -q sa", random_rounds(20, n=12), save=str(model))
     data = bytearray(model.read_bytes())
-    section = data.index(b"OPO-CMAB")
+    section = data.rindex(b"opo_cmab")
     words = "damaged or cut short"
     if what == "cut":
         del data[-5:]

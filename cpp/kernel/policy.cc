@@ -224,8 +224,9 @@ void policy::replay(double* changes, std::size_t rounds, const loss_map& map)
     std::size_t k = 0;
     while (k < count)
     {
-      if (k + STRETCH <= count && step_stretch(k)) { k += STRETCH; }
-      else { step_one(k++); }
+      const std::size_t next = std::min(k + STRETCH, count);
+      if (next == k + STRETCH && step_stretch(k)) { k = next; }
+      while (k < next) { step_one(k++); }
     }
     _k += count;
   }

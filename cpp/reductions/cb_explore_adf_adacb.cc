@@ -28,19 +28,20 @@ namespace
 class cb_explore_adf_adacb
 {
 public:
-  cb_explore_adf_adacb(
-      float mellowness, const opo_cmab::greediness& greediness, const opo_cmab::explorer_options& options)
+  cb_explore_adf_adacb(float mellowness, const opo_cmab::greediness& greediness,
+      const opo_cmab::explorer_options& options, learner& base)
       : _c0(mellowness)
       , _greediness(greediness)
       , _costs(options.costs)
       , _epsilon(options.epsilon)
+      , _rounds({"adacb", base, options.state_saved}, "adacb_rounds")
   {
   }
 
   // Should be called through cb_explore_adf_base for pre/post-processing
   void predict(learner& base, VW::multi_ex& examples);
   void learn(learner& base, VW::multi_ex& examples);
-  void save_load(VW::io_buf& io, bool read, bool text) { _rounds.save_load(io, read, text, "adacb"); }
+  void save_load(VW::io_buf& io, bool read, bool text) { _rounds.save_load(io, read, text); }
 
 private:
   float _c0;  // mellowness
@@ -126,6 +127,6 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_adacb_setup(VW::setup_ba
       {{"mellowness", mellowness}, {"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}});
   auto base = require_multiline(stack_builder.setup_base_learner());
   return opo_cmab::make_explorer<cb_explore_adf_adacb>(
-      stack_builder, cb_explore_adf_adacb_setup, base, mellowness, greediness, explorer)
+      stack_builder, cb_explore_adf_adacb_setup, base, mellowness, greediness, explorer, *base)
       .build();
 }

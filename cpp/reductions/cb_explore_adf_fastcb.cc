@@ -29,17 +29,19 @@ constexpr float LOWEST_COST = 1e-6f;
 class cb_explore_adf_fastcb
 {
 public:
-  cb_explore_adf_fastcb(const opo_cmab::greediness& greediness, const opo_cmab::explorer_options& options)
+  cb_explore_adf_fastcb(
+      const opo_cmab::greediness& greediness, const opo_cmab::explorer_options& options, learner& base)
       : _greediness(greediness)
       , _costs(options.costs)
       , _epsilon(options.epsilon)
+      , _rounds({"fastcb", base, options.state_saved}, "fastcb_rounds")
   {
   }
 
   // Should be called through cb_explore_adf_base for pre/post-processing
   void predict(learner& base, VW::multi_ex& examples);
   void learn(learner& base, VW::multi_ex& examples);
-  void save_load(VW::io_buf& io, bool read, bool text) { _rounds.save_load(io, read, text, "fastcb"); }
+  void save_load(VW::io_buf& io, bool read, bool text) { _rounds.save_load(io, read, text); }
 
 private:
   opo_cmab::greediness _greediness;
@@ -85,6 +87,6 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_fastcb_setup(VW::setup_b
       "fastcb", stack_builder, {{"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}});
   auto base = require_multiline(stack_builder.setup_base_learner());
   return opo_cmab::make_explorer<cb_explore_adf_fastcb>(
-      stack_builder, cb_explore_adf_fastcb_setup, base, greediness, explorer)
+      stack_builder, cb_explore_adf_fastcb_setup, base, greediness, explorer, *base)
       .build();
 }

@@ -3,7 +3,6 @@
 #include "kernel/policy.h"
 #include "reductions/explorer_setup.h"
 #include "reductions/opo_tap.h"
-#include "vw/common/hash.h"
 #include "vw/common/vw_exception.h"
 #include "vw/config/options.h"
 #include "vw/core/action_score.h"
@@ -11,13 +10,11 @@
 #include "vw/core/learner.h"
 #include "vw/core/setup_base.h"
 #include "vw/explore/explore.h"
-#include "vw/io/io_adapter.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -34,43 +31,19 @@ using namespace VW::LEARNER;
 
 namespace
 {
-constexpr uint32_t STATE_VERSION = 1;
-constexpr std::array<char, 8> STATE_MAGIC = {{'O', 'P', 'O', '-', 'C', 'M', 'A', 'B'}};
-
-uint64_t checksum(const void* bytes, size_t size) { return VW::uniform_hash(static_cast<const char*>(bytes), size, 0); }
-
-/// What this reduction's section of a model file starts with; the serialized history follows. VW itself loads a file
-/// that is cut short or altered in silence, so this says what must follow: the history, then what the reductions below
-/// save, the weights last.
-class section_header
-{
-public:
-  std::array<char, 8> magic;
-  uint32_t version;
-  uint32_t rounds;
-  uint64_t history_size;
-  uint64_t history_checksum;
-  uint64_t below_size;
-  uint64_t below_checksum;
-  uint64_t own_checksum;
-
-  uint64_t compute_own_checksum() const { return checksum(this, offsetof(section_header, own_checksum)); }
-};
-
 class cb_explore_adf_opo_cmab
 {
 public:
   cb_explore_adf_opo_cmab(const opo_cmab::policy_settings& settings, const opo_cmab::loss_map& map,
-      const opo_cmab::explorer_options& options, bool importance_weighted, bool resumed, opo_cmab::tap& tap,
-      learner& base, VW::io::logger logger)
+      const opo_cmab::explorer_options& options, bool importance_weighted, opo_cmab::tap& tap, learner& base,
+      VW::io::logger logger)
       : _settings(settings)
       , _map(map)
       , _costs(options.costs)
       , _epsilon(options.epsilon)
       , _importance_weighted(importance_weighted)
-      , _resumed(resumed)
       , _tap(tap)
-      , _base(base)
+      , _state("opo_cmab", base, options.state_saved)
       , _logger(std::move(logger))
   {
   }
@@ -87,15 +60,13 @@ private:
   opo_cmab::cost_range _costs;
   float _epsilon;
   bool _importance_weighted;
-  bool _resumed;  // the model to load was saved by this reduction
   opo_cmab::tap& _tap;
-  learner& _base;
+  opo_cmab::explorer_state _state;
   VW::io::logger _logger;
   bool _warned_of_cost = false;
   opo_cmab::policy _policy;
 
   void warn_of_cost(const VW::multi_ex& examples);
-  std::string serialize_below() const;
   void save(VW::io_buf& io) const;
   void load(VW::io_buf& io);
 };
@@ -158,65 +129,23 @@ void cb_explore_adf_opo_cmab::save_load(VW::io_buf& io, bool read, bool text)
   else { save(io); }
 }
 
-/// What the reductions below save.
-std::string cb_explore_adf_opo_cmab::serialize_below() const
-{
-  auto bytes = std::make_shared<std::vector<char>>();
-  VW::io_buf io;
-  io.add_file(VW::io::create_vector_writer(bytes));
-  _base.save_load(io, false, false);
-  io.flush();
-  return {bytes->begin(), bytes->end()};
-}
-
 void cb_explore_adf_opo_cmab::save(VW::io_buf& io) const
 {
-  const auto history = _tap.history.serialize();
-  const auto below = serialize_below();
-  section_header header{STATE_MAGIC, STATE_VERSION, _tap.rounds, history.size(),
-      checksum(history.data(), history.size()), below.size(), checksum(below.data(), below.size()), 0};
-  header.own_checksum = header.compute_own_checksum();
-  io.bin_write_fixed(reinterpret_cast<const char*>(&header), sizeof(header));
-  io.bin_write_fixed(history.data(), history.size());
+  std::string state(reinterpret_cast<const char*>(&_tap.rounds), sizeof(_tap.rounds));
+  state += _tap.history.serialize();
+  _state.save(io, state);
 }
 
 void cb_explore_adf_opo_cmab::load(VW::io_buf& io)
 {
-  if (!_resumed) { return; }  // a model without a history: its weights are the first predictor
-
-  constexpr const char* DAMAGED = "the model file is damaged or cut short: ";
-  section_header header{};
-  if (io.bin_read_fixed(reinterpret_cast<char*>(&header), sizeof(header)) != sizeof(header) ||
-      header.magic != STATE_MAGIC)
+  std::string state;
+  if (!_state.load(io, state)) { return; }  // a model without a history: its weights are the first predictor
+  constexpr auto head = sizeof(_tap.rounds);
+  if (state.size() < head || !_tap.history.deserialize(state.data() + head, state.size() - head))
   {
-    THROW(DAMAGED << "there is no history of --opo_cmab where it should be");
+    _state.throw_damaged("it is no history");
   }
-  if (header.version != STATE_VERSION)
-  {
-    THROW("the model's history of --opo_cmab has format version "
-        << header.version << ", and this program reads version " << STATE_VERSION);
-  }
-  if (header.own_checksum != header.compute_own_checksum())
-  {
-    THROW(DAMAGED << "the head of the history of --opo_cmab does not match its checksum");
-  }
-
-  char* bytes = nullptr;
-  auto size = io.buf_read(bytes, header.history_size);
-  if (size != header.history_size || checksum(bytes, size) != header.history_checksum ||
-      !_tap.history.deserialize(bytes, size))
-  {
-    THROW(DAMAGED << "the history of --opo_cmab does not match its checksum");
-  }
-  _tap.rounds = header.rounds;
-
-  // The rest of the file is looked at, then left to the reductions below to be read.
-  size = io.buf_read(bytes, header.below_size + 1);
-  if (size != header.below_size || checksum(bytes, size) != header.below_checksum)
-  {
-    THROW(DAMAGED << "the weights do not match their checksum");
-  }
-  io.set(bytes);
+  std::memcpy(&_tap.rounds, state.data(), head);
 }
 
 /// Predictors that the history of the weights reproduces: linear in weights that only learning changes.
@@ -279,7 +208,6 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   float beta = 0.f;
   float decay = 0.f;
   bool importance_weighted = false;
-  uint32_t state_version = 0;
   opo_cmab::explorer_options explorer;
 
   option_group_definition new_options("[Reduction] Contextual Bandit Exploration with ADF (OPO-CMAB)");
@@ -310,12 +238,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
       .add(make_option("opo_importance_weighted", importance_weighted)
                .keep()
                .help("Weight examples by the inverse of their logged probability when learning, as the paper's "
-                     "experiments do. Algorithm 1 does not"))
-      .add(make_option("opo_state_version", state_version)
-               .keep()
-               .default_value(STATE_VERSION)
-               .hidden()
-               .help("Set in models that hold a history, not by hand"));
+                     "experiments do. Algorithm 1 does not"));
   if (!explorer.add_and_parse(new_options, options)) { return nullptr; }
 
   const bool constant_beta = options.was_supplied("opo_beta");
@@ -334,8 +257,6 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   }
   check_daemon(options, all);
 
-  const bool resumed = options.was_supplied("opo_state_version");
-  opo_cmab::keep_option(options, "opo_state_version", std::to_string(STATE_VERSION));
   if (!options.was_supplied("no_predict")) { options.insert("no_predict", ""); }  // cb_adf need not predict to learn
   explorer.prepare("opo_cmab", stack_builder,
       {{"opo_eta", eta}, {"opo_decay", decay},
@@ -360,7 +281,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   auto& tap = *static_cast<opo_cmab::tap*>(
       base->get_learner_by_name_prefix("opo_tap")->get_internal_type_erased_data_pointer_test_use_only());
   return opo_cmab::make_explorer<cb_explore_adf_opo_cmab>(stack_builder, cb_explore_adf_opo_cmab_setup, base, settings,
-      map, explorer, importance_weighted, resumed, tap, *base, all.logger)
+      map, explorer, importance_weighted, tap, *base, all.logger)
       .set_persist_metrics(persist_metrics)
       .build();
 }

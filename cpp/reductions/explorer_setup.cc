@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
+#include <cstring>
 
 using namespace VW::config;
 
@@ -83,7 +84,12 @@ bool explorer_options::add_and_parse(option_group_definition& group, options_i& 
                .keep()
                .default_value(0.f)
                .allow_override()
-               .help("The minimum probability of an action is this value divided by the number of actions"));
+               .help("The minimum probability of an action is this value divided by the number of actions"))
+      .add(make_option("explorer_state", _state_version)
+               .keep()
+               .default_value(explorer_state::VERSION)
+               .hidden()
+               .help("Set in models that hold an explorer's state, not by hand"));
   try
   {
     return options.add_parse_and_check_necessary(group);
@@ -113,6 +119,8 @@ void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_
     if (options.was_supplied(other)) { THROW("--" << flag << " does not work with --" << other); }
   }
 
+  state_saved = options.was_supplied("explorer_state");
+  keep_option(options, "explorer_state", std::to_string(explorer_state::VERSION));
   keep_option(options, "cb_min_cost", fmt::format("{}", costs.min));
   keep_option(options, "cb_max_cost", fmt::format("{}", costs.max));
   keep_option(options, "cb_type", "mtr");
@@ -180,24 +188,17 @@ void learn_unweighted(VW::LEARNER::learner& base, VW::multi_ex& examples)
   VW::LEARNER::multiline_learn_or_predict<true>(base, examples, examples[0]->ft_offset);
 }
 
-void round_counter::save_load(VW::io_buf& io, bool read, bool text, const std::string& flag)
+void round_counter::save_load(VW::io_buf& io, bool read, bool text)
 {
   if (io.num_files() == 0) { return; }
-  // A model saved without the explorer holds something else here: not to be mistaken for a count.
-  if (read)
-  {
-    std::string found(flag.size(), '\0');
-    const auto length = io.bin_read_fixed(&found[0], found.size());
-    if (length != found.size() || found != flag)
-    {
-      THROW("the model was not saved with --" << flag << ", or is damaged: there is no exploration to go on with");
-    }
-    VW::model_utils::read_model_field(io, value);
-  }
+  if (text) { VW::model_utils::write_model_field(io, value, _name, true); }
+  else if (!read) { _state.save(io, {reinterpret_cast<const char*>(&value), sizeof(value)}); }
   else
   {
-    if (!text) { io.bin_write_fixed(flag.data(), flag.size()); }
-    VW::model_utils::write_model_field(io, value, flag + "_rounds", text);
+    std::string state;
+    if (!_state.load(io, state)) { return; }
+    if (state.size() != sizeof(value)) { _state.throw_damaged("it is of another size"); }
+    std::memcpy(&value, state.data(), sizeof(value));
   }
 }
 }  // namespace opo_cmab

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "reductions/explorer_state.h"
 #include "vw/config/option_group_definition.h"
 #include "vw/core/io_buf.h"
 #include "vw/core/learner.h"
@@ -35,6 +36,7 @@ class explorer_options
 public:
   cost_range costs;
   float epsilon = 0.f;
+  bool state_saved = false;  ///< the model to be loaded holds the explorer's state
 
   /// Adds them to the explorer's own and parses them all; true if the explorer is asked for.
   bool add_and_parse(VW::config::option_group_definition& group, VW::config::options_i& options);
@@ -50,6 +52,7 @@ public:
 private:
   bool _cb_explore_adf = false;
   std::string _cb_type;
+  uint32_t _state_version = 0;
 };
 
 /// How fast inverse gap weighting turns greedy: gamma = scale * rounds^exponent.
@@ -74,14 +77,19 @@ void keep_option(VW::config::options_i& options, const std::string& name, const 
 /// mtr still multiplies by rounds / actions so far (1 / |A| for action sets of one size), as for every explorer of VW.
 void learn_unweighted(VW::LEARNER::learner& base, VW::multi_ex& examples);
 
-/// The number of labelled rounds learnt so far. It is saved with the model.
+/// The number of labelled rounds learnt so far: all the state that some explorers have.
 class round_counter
 {
 public:
+  explicit round_counter(explorer_state state, std::string name) : _state(std::move(state)), _name(std::move(name)) {}
+
   uint64_t value = 0;
 
-  /// \param flag the explorer's, to tell which explorer saved the model
-  void save_load(VW::io_buf& io, bool read, bool text, const std::string& flag);
+  void save_load(VW::io_buf& io, bool read, bool text);
+
+private:
+  explorer_state _state;
+  std::string _name;
 };
 
 /// Builds the learner of an explorer, between cb_adf (or its link) below and probabilities above, as VW builds its own.

@@ -1,0 +1,101 @@
+#include "reductions/explorer_state.h"
+
+#include "vw/common/hash.h"
+#include "vw/common/vw_exception.h"
+#include "vw/io/io_adapter.h"
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace
+{
+uint64_t checksum(const void* bytes, size_t size) { return VW::uniform_hash(static_cast<const char*>(bytes), size, 0); }
+
+/// What the section starts with; the state follows.
+class section_header
+{
+public:
+  std::array<char, 8> flag;
+  uint32_t version;
+  uint32_t unused;
+  uint64_t state_size;
+  uint64_t state_checksum;
+  uint64_t below_size;
+  uint64_t below_checksum;
+  uint64_t own_checksum;
+
+  uint64_t compute_own_checksum() const { return checksum(this, offsetof(section_header, own_checksum)); }
+};
+
+std::array<char, 8> padded(const std::string& flag)
+{
+  std::array<char, 8> result = {};
+  flag.copy(result.data(), result.size());
+  return result;
+}
+}  // namespace
+
+namespace opo_cmab
+{
+std::string explorer_state::serialize_below() const
+{
+  auto bytes = std::make_shared<std::vector<char>>();
+  VW::io_buf io;
+  io.add_file(VW::io::create_vector_writer(bytes));
+  _base.save_load(io, false, false);
+  io.flush();
+  return {bytes->begin(), bytes->end()};
+}
+
+void explorer_state::save(VW::io_buf& io, const std::string& state) const
+{
+  const auto below = serialize_below();
+  section_header header{padded(_flag), VERSION, 0, state.size(), checksum(state.data(), state.size()), below.size(),
+      checksum(below.data(), below.size()), 0};
+  header.own_checksum = header.compute_own_checksum();
+  io.bin_write_fixed(reinterpret_cast<const char*>(&header), sizeof(header));
+  io.bin_write_fixed(state.data(), state.size());
+}
+
+bool explorer_state::load(VW::io_buf& io, std::string& state) const
+{
+  if (!_saved) { return false; }
+
+  section_header header{};
+  if (io.bin_read_fixed(reinterpret_cast<char*>(&header), sizeof(header)) != sizeof(header) ||
+      header.flag != padded(_flag))
+  {
+    throw_damaged("it is not where it should be");
+  }
+  if (header.version != VERSION)
+  {
+    THROW("the model's state of --" << _flag << " has format version " << header.version
+                                    << ", and this program reads version " << VERSION);
+  }
+  if (header.own_checksum != header.compute_own_checksum()) { throw_damaged("it does not match its checksum"); }
+
+  char* bytes = nullptr;
+  auto size = io.buf_read(bytes, header.state_size);
+  if (size != header.state_size || checksum(bytes, size) != header.state_checksum)
+  {
+    throw_damaged("it does not match its checksum");
+  }
+  state.assign(bytes, size);
+
+  // The rest of the file is looked at, then left to the reductions below to be read.
+  size = io.buf_read(bytes, header.below_size + 1);
+  if (size != header.below_size || checksum(bytes, size) != header.below_checksum)
+  {
+    throw_damaged("the weights do not match their checksum");
+  }
+  io.set(bytes);
+  return true;
+}
+
+void explorer_state::throw_damaged(const std::string& what) const
+{
+  THROW("the model file is damaged or cut short, in or after the state of --" << _flag << ": " << what);
+}
+}  // namespace opo_cmab

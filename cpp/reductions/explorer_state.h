@@ -1,0 +1,41 @@
+#pragma once
+
+#include "vw/core/io_buf.h"
+#include "vw/core/learner.h"
+
+#include <cstdint>
+#include <string>
+
+namespace opo_cmab
+{
+/// An explorer's section of a model file. VW loads a file that is cut short or altered in silence; so the section
+/// carries its length and a checksum of itself and of all that follows it, which is what the reductions below save, the
+/// weights last. They are checked before anything is believed.
+class explorer_state
+{
+public:
+  static constexpr uint32_t VERSION = 1;
+
+  /// \param flag the explorer's, of at most 8 letters
+  /// \param saved whether the model to be loaded, if any, has such a section: else there is nothing to load, and the
+  ///        explorer starts anew from the model's weights
+  explorer_state(std::string flag, VW::LEARNER::learner& base, bool saved)
+      : _flag(std::move(flag))
+      , _base(base)
+      , _saved(saved)
+  {
+  }
+
+  void save(VW::io_buf& io, const std::string& state) const;
+  /// \return false if the model holds no state
+  bool load(VW::io_buf& io, std::string& state) const;
+  [[noreturn]] void throw_damaged(const std::string& what) const;
+
+private:
+  std::string _flag;
+  VW::LEARNER::learner& _base;
+  bool _saved;
+
+  std::string serialize_below() const;
+};
+}  // namespace opo_cmab
