@@ -33,10 +33,9 @@ void losses_if_always_played(
 
 /// The optimistic losses of an action over a stretch of rounds in which it is never played, less those of the leader.
 OPO_CMAB_VECTORIZED
-void differences_if_never_played(const double* __restrict losses, const double* __restrict half_betas, double count,
-    const double* __restrict leader_losses, double* __restrict result)
+void differences_if_never_played(const double* __restrict losses, const double* __restrict half_betas,
+    double inverse_count, const double* __restrict leader_losses, double* __restrict result)
 {
-  const double inverse_count = 1. / count;
   for (int k = 0; k < STRETCH; ++k)
   {
     result[k] = optimistic_loss(losses[k], half_betas[k], inverse_count) - leader_losses[k];
@@ -119,6 +118,7 @@ void policy::start(const policy_settings& settings, std::size_t actions)
   _pi.assign(actions, 1. / static_cast<double>(actions));
   _log_weights.assign(actions, 0.);
   _counts.assign(actions, 1.);
+  _inverse_counts.assign(actions, 1.);
   _half_betas.resize(BLOCK);
   _others.resize(actions);
   _differences.resize(actions * STRETCH);
@@ -149,24 +149,33 @@ void policy::step_one(std::size_t round_in_block)
   for (std::size_t a = 0; a < n; ++a)
   {
     const double loss =
-        optimistic_loss(_losses[a * BLOCK + round_in_block], _half_betas[round_in_block], 1. / _counts[a]);
+        optimistic_loss(_losses[a * BLOCK + round_in_block], _half_betas[round_in_block], _inverse_counts[a]);
     _log_weights[a] = _settings.decay * _log_weights[a] - _settings.eta * loss;
-    _counts[a] += _pi[a];
+    if (_pi[a] > 0.)
+    {
+      _counts[a] += _pi[a];
+      _inverse_counts[a] = 1. / _counts[a];
+    }
   }
 
   const auto largest = std::max_element(_log_weights.begin(), _log_weights.end());
   const double shift = *largest;
   _leader = largest - _log_weights.begin();
-  _leader_alone = true;
-  double total = 0.;
+  double total = 1.;
   for (std::size_t a = 0; a < n; ++a)
   {
     _log_weights[a] -= shift;  // relative to the largest, for precision
+    if (a == _leader) { continue; }
     _pi[a] = _log_weights[a] > NEGLIGIBLE ? std::exp(_log_weights[a]) : 0.;
     total += _pi[a];
-    if (_pi[a] > 0. && a != _leader) { _leader_alone = false; }
   }
-  for (auto& p : _pi) { p /= total; }
+  _pi[_leader] = 1.;
+  _leader_alone = total == 1.;
+  if (!_leader_alone)
+  {
+    const double inverse_total = 1. / total;
+    for (auto& p : _pi) { p *= inverse_total; }
+  }
 }
 
 /// Steps through a stretch as if the leader, alone now, stayed alone.
@@ -185,7 +194,7 @@ bool policy::step_stretch(std::size_t first)
   {
     const std::size_t a = other(i);
     differences_if_never_played(
-        &_losses[a * BLOCK + first], half_betas, _counts[a], leader_losses, &_differences[i * STRETCH]);
+        &_losses[a * BLOCK + first], half_betas, _inverse_counts[a], leader_losses, &_differences[i * STRETCH]);
     _others[i] = _log_weights[a];  // the leader's is 0
   }
   std::size_t i = 0;
@@ -200,6 +209,7 @@ bool policy::step_stretch(std::size_t first)
   }
   for (i = 0; i + 1 < n; ++i) { _log_weights[other(i)] = _others[i]; }
   _counts[_leader] += STRETCH;
+  _inverse_counts[_leader] = 1. / _counts[_leader];
   return true;
 }
 

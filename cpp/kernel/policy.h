@@ -58,7 +58,8 @@ private:
   bool _leader_alone = false;
   std::vector<double> _pi;
   std::vector<double> _log_weights;
-  std::vector<double> _counts;      ///< 1 + N(a), N(a) = sum_{i<k} pi_i(a)
+  std::vector<double> _counts;  ///< 1 + N(a), N(a) = sum_{i<k} pi_i(a)
+  std::vector<double> _inverse_counts;
   std::vector<double> _roots;       ///< sqrt(k), as far as needed so far
   std::vector<double> _half_betas;  ///< beta_k / 2, of a block of rounds
   std::vector<double> _losses;      ///< of each action, of a block of rounds

@@ -22,7 +22,8 @@
 This file implements OPO-CMAB (Levy and Mansour (2026), "Optimal Regret for Policy Optimization in Contextual Bandits"),
 with the VW learner as the regression oracle. For the context at hand it replays the policies that all past predictors
 would have led to (kernel/policy.h). Their predictions come from the history of the weights, which opo_tap.h keeps at
-the bottom of the stack (kernel/weight_history.h).
+the bottom of the stack (kernel/weight_history.h). By default it forgets, which the paper's Algorithm 1 does not:
+--opo_decay 1 is the algorithm to the letter.
 */
 
 using namespace VW::cb_explore_adf;
@@ -232,7 +233,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
                .help("Constant size of the exploration bonus, the beta of Algorithm 1, instead of --opo_gamma"))
       .add(make_option("opo_decay", decay)
                .keep()
-               .default_value(1.f)
+               .default_value(.9f)
                .help("What is left of the past after a round: pi_{k+1} is proportional to "
                      "pi_k^[opo_decay]*exp(-[opo_eta]*loss). 1 is Algorithm 1; less forgets models that were wrong"))
       .add(make_option("opo_importance_weighted", importance_weighted)
