@@ -1,0 +1,203 @@
+"""How the regret of the explorers grows with the number of rounds K, in a simulation in the paper's setting.
+
+Contexts are drawn i.i.d., the expected losses are linear in the features, so that VW's linear learner can represent
+them (realizability), and the observed losses are 0 or 1. For OPO-CMAB the paper proves regret O(sqrt(K)), up to
+logarithms, with an exact least-squares oracle. Here VW's online learner takes its place. Regret ~ K^p is fitted.
+
+Results: OUT/regret.md, OUT/regret.csv and OUT/regret.svg.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+ACTIONS = 4
+
+# The cost that VW is given is the loss plus this. Weights start at 0.
+PROBLEMS = {
+    # A cost of 0 is the lowest, so an action looks good until it is tried: every explorer starts optimistic.
+    "cost = loss": 0,
+    # The cost is the negative reward, as in VW's own examples: 0 is the highest, so an action looks bad until it is
+    # tried. The greedy explorer never tries a second one: it is stuck with the first, which is right for one context
+    # in |A|.
+    "cost = -reward": -1,
+}
+
+OURS = "OPO-CMAB"
+EXPLORERS = {
+    OURS: "--opo_cmab --opo_decay 1 --opo_gamma 1",
+    "OPO-CMAB, defaults": "--opo_cmab",
+    "SquareCB": "--squarecb",
+    "greedy": "--epsilon 0",
+    "uniform": "--epsilon 1",
+}
+LEARNER = "--ftrl"
+HORIZONS = [500, 1000, 2000, 4000, 8000]
+
+Row = dict[str, Any]
+
+
+def draw(rounds: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Features, expected losses and observed losses (0 or 1).
+
+    The features are uniform on the simplex, one for each action, and an action's loss falls with its feature from 0.75
+    to 0.25. On the simplex that is linear without a constant.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.dirichlet(np.ones(ACTIONS), size=rounds)
+    expected = 0.75 - 0.5 * x
+    return x, expected, (rng.uniform(size=x.shape) < expected).astype(float)
+
+
+def examples(x: NDArray[np.float64]) -> list[str]:
+    """A line for each action: the features of the context, in a namespace of the action's own."""
+    features = " ".join(f"x{i}:{v:.6f}" for i, v in enumerate(x))
+    return [f"|{chr(ord('a') + action)} {features}" for action in range(len(x))]
+
+
+def cumulative_regret(explorer: str, learner: str, shift: float, rounds: int, seed: int) -> NDArray[np.float64]:
+    """Pseudo-regret after each round: the sum of <pi_t, l(c_t, .)> - min_a l(c_t, a). No setting depends on the number
+    of rounds, so the first K rounds are what a run of K rounds would be."""
+    import opo_cmab  # noqa: F401  here: joblib's processes run this function without the head of this file
+    from vowpalwabbit import Workspace
+
+    x, expected, observed = draw(rounds, seed)
+    rng = np.random.default_rng([seed, 1])
+    costs = "" if "--epsilon" in explorer else f"--cb_min_cost {shift} --cb_max_cost {shift + 1}"
+    vw = Workspace(f"--cb_explore_adf {explorer} {costs} {learner} --noconstant --quiet")
+    regret = np.empty(rounds)
+    for t in range(rounds):
+        lines = examples(x[t])
+        pi = np.asarray(vw.predict(lines), dtype=float)
+        pi /= pi.sum()
+        regret[t] = pi @ expected[t] - expected[t].min()
+        action = rng.choice(len(pi), p=pi)
+        lines[action] = f"{action}:{observed[t, action] + shift}:{pi[action]} {lines[action]}"
+        vw.learn(lines)
+    vw.finish()
+    return regret.cumsum()
+
+
+def exponent(rounds: ArrayLike, regrets: ArrayLike) -> float:
+    """The p of regret ~ rounds^p, by least squares in logarithms."""
+    return float(np.polyfit(np.log(rounds), np.log(regrets), 1)[0])
+
+
+def simulate(learner: str, horizons: Sequence[int], seeds: int, jobs: int) -> pd.DataFrame:
+    """A row for each problem, explorer, seed and number of rounds."""
+
+    def run(problem: str, explorer: str, seed: int) -> list[Row]:
+        regret = cumulative_regret(EXPLORERS[explorer], learner, PROBLEMS[problem], max(horizons), seed)
+        row = {"problem": problem, "explorer": explorer, "flags": f"{EXPLORERS[explorer]} {learner}", "seed": seed}
+        return [{**row, "rounds": k, "regret": regret[k - 1]} for k in horizons]
+
+    def tasks() -> Iterator[Any]:
+        for problem in PROBLEMS:
+            for explorer in EXPLORERS:
+                for seed in range(seeds):
+                    yield delayed(run)(problem, explorer, seed)
+
+    finished = Parallel(n_jobs=jobs, return_as="generator")(tasks())
+    total = len(PROBLEMS) * len(EXPLORERS) * seeds
+    return pd.DataFrame([row for rows in tqdm(finished, total=total, unit="run") for row in rows])
+
+
+def report(results: pd.DataFrame) -> str:
+    """Mean regret and exponents in Markdown."""
+    horizons = sorted(results["rounds"].unique())
+    text = [
+        "# Regret",
+        "",
+        f"Mean pseudo-regret over {results['seed'].nunique()} seeds after K rounds, {ACTIONS} actions. p: the exponent "
+        "of regret ~ K^p, fitted to the means; in brackets the lowest and the highest of a seed.",
+    ]
+    for problem, on_problem in results.groupby("problem", sort=False):
+        text += [
+            "",
+            f"## {problem}",
+            "",
+            "| explorer | flags | " + " | ".join(f"K = {k:,}" for k in horizons) + " | p |",
+            "| :-- | :-- | " + "--: | " * len(horizons) + "--: |",
+        ]
+        for explorer, rows in on_problem.groupby("explorer", sort=False):
+            means = rows.groupby("rounds")["regret"].mean()
+            each = [exponent(r["rounds"], r["regret"]) for _, r in rows.groupby("seed")]
+            p = f"{exponent(means.index, means):.2f} ({min(each):.2f} to {max(each):.2f})"
+            cells = [explorer, f"`{rows['flags'].iloc[0]}`", *(f"{m:.0f}" for m in means), p]
+            text.append("| " + " | ".join(cells) + " |")
+    return "\n".join(text) + "\n"
+
+
+def plot(results: pd.DataFrame, path: Path) -> None:
+    """Mean regret by the number of rounds, with a band from the lowest to the highest seed."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    all_axes = figure.subplots(1, len(PROBLEMS), sharey=True)
+    for axes, (problem, on_problem) in zip(all_axes, results.groupby("problem", sort=False), strict=True):
+        for explorer, rows in on_problem.groupby("explorer", sort=False):
+            regret = rows.groupby("rounds")["regret"].agg(["mean", "min", "max"])
+            axes.loglog(regret.index, regret["mean"], marker="o", label=explorer)
+            axes.fill_between(regret.index, regret["min"], regret["max"], alpha=0.15)
+        first = on_problem.loc[on_problem["rounds"] == regret.index[0], "regret"].min()
+        axes.loglog(regret.index, first * np.sqrt(regret.index / regret.index[0]), "k:", label="sqrt(K)")
+        axes.set_title(problem)
+        axes.set_xlabel("rounds K")
+        axes.spines[["top", "right"]].set_visible(False)
+    all_axes[0].set_ylabel("regret")
+    all_axes[0].legend(frameon=False)
+    with rc_context({"svg.hashsalt": "regret"}):  # the same numbers give the same file
+        figure.savefig(path, metadata={"Date": None})
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.regret",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--horizons",
+        nargs="+",
+        type=int,
+        default=HORIZONS,
+        metavar="K",
+        help=f"numbers of rounds, at least two (default: {' '.join(map(str, HORIZONS))})",
+    )
+    add("--seeds", type=int, default=10, metavar="N", help="runs of each explorer (default: %(default)s)")
+    add(
+        "--learner",
+        default=LEARNER,
+        metavar="FLAGS",
+        help="VW's learner, as in --learner='-l 0.1' (default: %(default)s)",
+    )
+    add("--jobs", type=int, default=os.cpu_count(), metavar="N", help="runs at a time (default: the number of cores)")
+    add("--out", type=Path, default=Path("results/regret"), metavar="DIR", help="(default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if len(set(options.horizons)) < 2 or min(options.horizons) < 1:
+        parser.error("--horizons takes at least two numbers from 1 up")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    results = simulate(options.learner, options.horizons, options.seeds, options.jobs)
+    results.to_csv(options.out / "regret.csv", index=False)
+    text = report(results)
+    (options.out / "regret.md").write_text(text)
+    plot(results, options.out / "regret.svg")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

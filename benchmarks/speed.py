@@ -1,0 +1,377 @@
+"""How fast --opo_cmab is and how much memory it takes, beside SquareCB and beside the obvious way to implement it.
+
+Times depend on the machine and on what else it does. So what is compared runs in turn, several times over, each counts
+with its lowest figure, and the ratios are what to look at. Results: OUT/speed.md, OUT/speed.csv and OUT/growth.svg.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import opo_cmab
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from opo_cmab.reference import policies
+
+from benchmarks.compare_defaults import VW, vw_build
+
+BASELINE = "SquareCB"
+OURS = "OPO-CMAB"
+ALGORITHMS = {
+    BASELINE: "--squarecb",
+    OURS: "--opo_cmab",
+    "OPO-CMAB, Algorithm 1 as it is": "--opo_cmab --opo_decay 1",
+    "OPO-CMAB, logistic loss": "--opo_cmab --loss_function logistic",
+}
+
+Row = dict[str, Any]
+
+
+class Case(NamedTuple):
+    rounds: int
+    actions: int
+    features: int
+
+
+# The goal: at most this many times the time of SquareCB.
+CASES = {Case(rounds=10_000, actions=10, features=20): 40, Case(rounds=220, actions=2, features=22_283): 4}
+NAIVE_ROUNDS = [200, 400]
+CURVE = [1000, 2000, 4000, 8000, 16_000]
+
+
+class Usage(NamedTuple):
+    """What a program took. CPU time says less of the wait and more of the work: vw reads its input in a thread."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+
+
+# The peak memory of a process starts with that of the process that started it. So this starts it, in a Python of its
+# own that is smaller than vw.
+LAUNCHER = """
+import json, os, sys, time
+start = time.perf_counter()
+_, status, used = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ), 0)
+seconds = time.perf_counter() - start
+peak = used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+print(json.dumps([seconds, used.ru_utime + used.ru_stime, peak]))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def run_vw(arguments: str) -> Usage:
+    command = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(VW), "--quiet", *arguments.split()]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode != 0:
+        raise RuntimeError(f"vw {arguments} ended with {process.returncode}: {process.stderr.strip()}")
+    return Usage(*json.loads(process.stdout))
+
+
+def side_by_side(runs: Mapping[str, Callable[[], Usage]], repeats: int) -> dict[str, Usage]:
+    """Runs all in turn, several times over; the lowest of each figure, the one least disturbed by other work."""
+    usages: dict[str, list[Usage]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            usages[name].append(run())
+    return {name: Usage(*map(min, zip(*u, strict=True))) for name, u in usages.items()}
+
+
+def write_multiclass(path: Path, case: Case, seed: int = 0) -> Path:
+    """Dense features in [0, 1) with 3 decimals; the label is the class of the highest linear score, with noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(case.rounds, case.features)).round(3)
+    scores = (x - 0.5) @ rng.normal(size=(case.features, case.actions)) / np.sqrt(case.features / 12)
+    labels = np.argmax(scores + rng.normal(size=scores.shape) / 2, axis=1) + 1
+    with path.open("w") as file:
+        for label, row in zip(labels, x, strict=True):
+            file.write(f"{label} | " + " ".join(f"f{i}:{v:.3f}" for i, v in enumerate(row)) + "\n")
+    return path
+
+
+def beside_squarecb(case: Case, algorithms: dict[str, str], repeats: int, directory: Path) -> list[Row]:
+    """The case as a bandit, by `--cbify`: a row for each algorithm, SquareCB first."""
+    data = write_multiclass(directory / "multiclass.txt", case)
+    runs = {
+        name: partial(run_vw, f"-d {data} --cbify {case.actions} --cb_explore_adf {flags}")
+        for name, flags in algorithms.items()
+    }
+    usages = side_by_side(runs, repeats)
+    return [
+        {
+            **case._asdict(),
+            "algorithm": name,
+            "flags": algorithms[name],
+            **usage._asdict(),
+            "times_baseline": usage.seconds / usages[BASELINE].seconds,
+        }
+        for name, usage in usages.items()
+    ]
+
+
+class Stream(NamedTuple):
+    """Logged bandit rounds."""
+
+    x: NDArray[np.float64]  # rounds x actions x features
+    chosen: NDArray[np.int64]
+    costs: NDArray[np.float64]
+
+
+def logged_stream(rounds: int, actions: int = 3, features: int = 20, seed: int = 0) -> Stream:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(rounds, actions, features)).round(3)
+    chosen = rng.integers(actions, size=rounds)
+    hidden = rng.dirichlet(np.ones(features), size=actions)
+    costs = np.einsum("raf,af->ra", x, hidden)[np.arange(rounds), chosen].round(3)
+    return Stream(x, chosen, costs)
+
+
+def write_logged(path: Path, stream: Stream) -> Path:
+    with path.open("w") as file:
+        for x, chosen, cost in zip(*stream, strict=True):
+            for a, row in enumerate(x):
+                label = f"{a}:{cost}:1 " if a == chosen else ""
+                file.write(label + "| " + " ".join(f"f{a}_{i}:{v:.3f}" for i, v in enumerate(row)) + "\n")
+            file.write("\n")
+    return path
+
+
+LEARNING_RATE = 0.1
+SETTINGS = {"eta": 100.0, "gamma": 0.1, "decay": 1.0}
+# A learner that is a line of NumPy: plain gradient steps, without VW's clipping to the range of the labels so far.
+SAME_JOB = (
+    f"--cb_explore_adf --opo_cmab {' '.join(f'--opo_{name} {value}' for name, value in SETTINGS.items())} "
+    f"--noconstant --sgd --power_t 0 -l {LEARNING_RATE} --min_prediction -9 --max_prediction 9"
+)
+
+
+def naive(stream: Stream, bits: int = 18) -> tuple[NDArray[np.float64], int]:
+    """OPO-CMAB as the published research code does it: the whole weight vector kept in every round, and each of them
+    used anew to predict for every later context. It differs in that it does not copy the past vectors back into a
+    learner, 1 MB each, but reads them where they are.
+
+    Returns:
+        the probabilities of all rounds, and the size of the kept vectors in bytes
+    """
+    _, actions, features = stream.x.shape
+    weights = np.zeros(2**bits, dtype=np.float32)
+    index = np.arange(actions * features).reshape(actions, features)
+    past: list[NDArray[np.float32]] = []
+    probabilities = []
+    for x, chosen, cost in zip(*stream, strict=True):
+        predictions = [(w[index] * x).sum(axis=1) for w in past]
+        probabilities.append(policies(np.reshape(predictions, (-1, actions)), **SETTINGS)[-1])
+        past.append(weights.copy())
+        example = index[chosen]
+        error = cost - weights[example] @ x[chosen]
+        weights[example] += 2 * LEARNING_RATE * error / actions * x[chosen]  # VW's mtr weighs it by 1 / |A|
+    return np.array(probabilities), sum(w.nbytes for w in past)
+
+
+def read_probabilities(path: Path) -> NDArray[np.float64]:
+    """vw's predictions of all rounds, from `action:probability,..` to the order of the actions."""
+    rounds = [re.findall(r"(\d+):([^,\n]+)", line) for line in path.read_text().splitlines() if line]
+    return np.array([[float(p) for _, p in sorted(r, key=lambda pair: int(pair[0]))] for r in rounds])
+
+
+def beside_naive(rounds: int, repeats: int, directory: Path) -> Row:
+    stream = logged_stream(rounds)
+    data = write_logged(directory / "logged.txt", stream)
+    metrics, predictions = directory / "metrics.json", directory / "predictions.txt"
+    expected, snapshot_bytes = naive(stream)
+    run_vw(f"-d {data} {SAME_JOB} -p {predictions} --extra_metrics {metrics}")
+
+    def time_naive() -> Usage:
+        start, cpu_start = time.perf_counter(), time.process_time()
+        naive(stream)
+        return Usage(time.perf_counter() - start, time.process_time() - cpu_start, float("nan"))
+
+    usages = side_by_side({"naive": time_naive, OURS: lambda: run_vw(f"-d {data} {SAME_JOB}")}, repeats)
+    history_bytes = json.loads(metrics.read_text())["cb_explore_adf_opo_cmab"]["opo_history_bytes"]
+    return {
+        "rounds": rounds,
+        "actions": stream.x.shape[1],
+        "features": stream.x.shape[2],
+        "naive_seconds": usages["naive"].seconds,
+        "seconds": usages[OURS].seconds,
+        "times_faster": usages["naive"].seconds / usages[OURS].seconds,
+        "naive_history_mb": snapshot_bytes / 1e6,
+        "history_mb": history_bytes / 1e6,
+        "times_smaller": snapshot_bytes / history_bytes,
+        "largest_difference": np.abs(read_probabilities(predictions) - expected).max(),
+    }
+
+
+def where() -> Row:
+    """The machine, the day and the versions, which every row of the results holds."""
+    cpuinfo = Path("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    version = subprocess.run([VW, "--version"], capture_output=True, text=True, check=True).stdout.split()[0]
+    return {
+        "machine": model[1] if model else platform.processor(),
+        "cores": os.cpu_count(),
+        "date": date.today().isoformat(),
+        "versions": f"opo_cmab {opo_cmab.__version__}, VW {version} (build {vw_build()}), "
+        f"Python {platform.python_version()}, NumPy {np.__version__}",
+    }
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(cells) + " |" for cells in (columns, ["--:"] * len(columns), *rows)]
+
+
+def times_baseline(row: Row) -> str:
+    return "" if row["algorithm"] == BASELINE else f"{row['times_baseline']:.1f}"
+
+
+def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[Row], place: Row) -> str:
+    """The results in Markdown."""
+    text = [
+        "# Speed and memory",
+        "",
+        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}.",
+        "",
+        "## Beside SquareCB",
+        "",
+        *table(
+            [
+                *["rounds", "actions", "features", "algorithm", "seconds", "CPU seconds", "peak MB"],
+                *[f"times {BASELINE}", "goal"],
+            ],
+            [
+                [
+                    *[f"{r['rounds']:,}", f"{r['actions']}", f"{r['features']:,}", r["algorithm"]],
+                    *[f"{r['seconds']:.2f}", f"{r['cpu_seconds']:.2f}", f"{r['peak_mb']:.0f}"],
+                    *[times_baseline(r), "" if r["algorithm"] == BASELINE else f"at most {r['goal']}"],
+                ]
+                for r in cases
+            ],
+        ),
+        "",
+        "## Beside a copy of all weights in every round",
+        "",
+        "The same logged stream, the same learner (plain gradient steps). Ours is the whole `vw` process, which starts "
+        "and reads a file; the naive one, in NumPy, has the data in memory.",
+        "",
+        *table(
+            [
+                *["rounds", "naive: seconds", "ours: seconds", "times faster"],
+                *[
+                    "naive: MB of history",
+                    "ours: MB of history",
+                    "times smaller",
+                    "largest difference of probabilities",
+                ],
+            ],
+            [
+                [
+                    *[f"{r['rounds']}", f"{r['naive_seconds']:.2f}", f"{r['seconds']:.3f}", f"{r['times_faster']:.0f}"],
+                    *[f"{r['naive_history_mb']:.0f}", f"{r['history_mb']:.3f}", f"{r['times_smaller']:.0f}"],
+                    f"{r['largest_difference']:.0e}",
+                ]
+                for r in against_naive
+            ],
+        ),
+        "",
+        "## Growth with the number of rounds",
+        "",
+        f"{growth[0]['actions']} actions, {growth[0]['features']} features. The work of a round grows with the number "
+        "of rounds before it.",
+        "",
+        *table(
+            ["rounds", "algorithm", "seconds", "milliseconds per round", "peak MB", f"times {BASELINE}"],
+            [
+                [
+                    *[f"{r['rounds']:,}", r["algorithm"], f"{r['seconds']:.2f}"],
+                    *[f"{1e3 * r['seconds'] / r['rounds']:.3f}", f"{r['peak_mb']:.0f}", times_baseline(r)],
+                ]
+                for r in growth
+            ],
+        ),
+    ]
+    return "\n".join(text) + "\n"
+
+
+def plot_growth(rows: Sequence[Row], path: Path) -> None:
+    """Seconds, and milliseconds per round, by the number of rounds."""
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
+    total, each = figure.subplots(1, 2)
+    for name, group in pd.DataFrame(rows).groupby("algorithm", sort=False):
+        total.loglog(group["rounds"], group["seconds"], marker="o", label=name)
+        each.loglog(group["rounds"], 1e3 * group["seconds"] / group["rounds"], marker="o", label=name)
+    total.set_ylabel("seconds")
+    each.set_ylabel("milliseconds per round")
+    for axes in (total, each):
+        axes.set_xlabel("rounds")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+    with rc_context({"svg.hashsalt": "growth"}):  # the same numbers give the same file
+        figure.savefig(path, metadata={"Date": None})
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.speed",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--rounds-curve",
+        nargs="+",
+        type=int,
+        default=CURVE,
+        metavar="N",
+        help=f"numbers of rounds to measure the growth at (default: {' '.join(map(str, CURVE))})",
+    )
+    add("--repeats", type=int, default=5, metavar="N", help="times that everything is run (default: %(default)s)")
+    add("--out", type=Path, default=Path("results/speed"), metavar="DIR", help="(default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if options.repeats < 1 or min(options.rounds_curve) < 1:
+        parser.error("--repeats and --rounds-curve take numbers from 1 up")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as temporary:
+        directory = Path(temporary)
+        cases = [
+            {**row, "goal": goal}
+            for case, goal in CASES.items()
+            for row in beside_squarecb(case, ALGORITHMS, options.repeats, directory)
+        ]
+        against_naive = [beside_naive(rounds, options.repeats, directory) for rounds in NAIVE_ROUNDS]
+        two = {name: ALGORITHMS[name] for name in (BASELINE, OURS)}
+        growth = [
+            row
+            for rounds in options.rounds_curve
+            for row in beside_squarecb(Case(rounds, actions=10, features=20), two, options.repeats, directory)
+        ]
+    place = where()
+    parts = {"case": cases, "naive": against_naive, "growth": growth}
+    rows = [{"part": part, **row, **place} for part, part_rows in parts.items() for row in part_rows]
+    pd.DataFrame(rows).to_csv(options.out / "speed.csv", index=False)
+    text = report(cases, against_naive, growth, place)
+    (options.out / "speed.md").write_text(text)
+    plot_growth(growth, options.out / "growth.svg")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
