@@ -40,7 +40,7 @@ ALGORITHMS = {
     "FastCB": "--fastcb",
     "AdaCB": "--adacb",
     OURS: "--opo_cmab",
-    "OPO-CMAB exact": "--opo_cmab --opo_decay 1",  # Algorithm 1 to the letter
+    "Algorithm 1 (decay 1)": "--opo_cmab --opo_decay 1",  # the paper's, to the letter
 }
 
 Row = dict[str, Any]

@@ -238,12 +238,13 @@ def times_baseline(row: Row) -> str:
     return "" if row["algorithm"] == BASELINE else f"{row['times_baseline']:.1f}"
 
 
-def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[Row], place: Row) -> str:
+def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[Row], place: Row, repeats: int) -> str:
     """The results in Markdown."""
     text = [
         "# Speed and memory",
         "",
-        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}.",
+        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}. "
+        f"What is compared ran in turn; each figure is the lowest of {repeats}.",
         "",
         "## Beside SquareCB",
         "",
@@ -349,6 +350,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
+    place = where()
     with TemporaryDirectory() as temporary:
         directory = Path(temporary)
         cases = [
@@ -363,11 +365,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for rounds in options.rounds_curve
             for row in beside_squarecb(Case(rounds, actions=10, features=20), two, options.repeats, directory)
         ]
-    place = where()
     parts = {"case": cases, "naive": against_naive, "growth": growth}
     rows = [{"part": part, **row, **place} for part, part_rows in parts.items() for row in part_rows]
     pd.DataFrame(rows).to_csv(options.out / "speed.csv", index=False)
-    text = report(cases, against_naive, growth, place)
+    text = report(cases, against_naive, growth, place, options.repeats)
     (options.out / "speed.md").write_text(text)
     plot_growth(growth, options.out / "growth.svg")
     print(text)

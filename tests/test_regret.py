@@ -6,8 +6,6 @@ import pytest
 
 from benchmarks import regret
 
-SEEDS = 2
-
 
 def test_the_exponent_of_a_power_is_found():
     assert regret.exponent([10, 100, 1000], 3 * np.array([10, 100, 1000]) ** 0.6) == pytest.approx(0.6)
@@ -21,28 +19,25 @@ def test_losses_are_linear_and_best_for_each_action_somewhere():
     assert (observed - expected).mean() == pytest.approx(0, abs=0.02)
 
 
-@pytest.fixture(scope="module")
-def mean_regret():
-    """The mean over the seeds at each horizon."""
-
-    def mean(explorer: str, problem: str) -> np.ndarray:
-        rounds = max(regret.HORIZONS)
-        flags, shift = regret.EXPLORERS[explorer], regret.PROBLEMS[problem]
-        runs = [regret.cumulative_regret(flags, regret.LEARNER, shift, rounds, seed) for seed in range(SEEDS)]
-        return np.mean(runs, axis=0)[np.array(regret.HORIZONS) - 1]
-
-    return mean
+def mean_regret(explorer: str, problem: str, seeds: int) -> np.ndarray:
+    """At each horizon."""
+    flags, shift = regret.EXPLORERS[explorer], regret.PROBLEMS[problem]
+    rounds = max(regret.HORIZONS)
+    runs = [regret.cumulative_regret(flags, regret.LEARNER, shift, rounds, seed) for seed in range(seeds)]
+    return np.mean(runs, axis=0)[np.array(regret.HORIZONS) - 1]
 
 
 @pytest.mark.slow
-def test_regret_grows_sublinearly_even_where_greedy_is_stuck(mean_regret):
+def test_regret_grows_sublinearly_even_where_greedy_is_stuck():
+    """The exponents of single seeds were from 0.28 to 0.55 in the benchmark, uniform's and the stuck greedy's 0.99 to
+    1.02, and their regret after 8,000 rounds 7 times as high."""
     easy, hard = regret.PROBLEMS
-    uniform = mean_regret("uniform", easy)
-    greedy = mean_regret("greedy", hard)
+    uniform = mean_regret("uniform", easy, seeds=1)
+    greedy = mean_regret("greedy", hard, seeds=1)
     assert regret.exponent(regret.HORIZONS, uniform) == pytest.approx(1, abs=0.05)
     assert regret.exponent(regret.HORIZONS, greedy) == pytest.approx(1, abs=0.05)
     for problem in (easy, hard):
-        ours = mean_regret(regret.OURS, problem)
+        ours = mean_regret(regret.OURS, problem, seeds=2)
         assert regret.exponent(regret.HORIZONS, ours) < 0.6
         assert ours[-1] < min(uniform[-1], greedy[-1]) / 3
 

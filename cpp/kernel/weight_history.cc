@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <type_traits>
 
 namespace
@@ -97,6 +98,7 @@ void weight_index::grow()
 
 void weight_history::timeline::append(uint32_t predictor, float value)
 {
+  latest = predictor;
   predictors.push_back(predictor);
   values.push_back(value);
   rounds_hash = mix(rounds_hash + predictor + 1);
@@ -105,10 +107,25 @@ void weight_history::timeline::append(uint32_t predictor, float value)
 /// The number of a weight's timeline.
 uint32_t weight_history::find(uint64_t weight) const
 {
-  const bool guessed = _next < _timelines.size() && _timelines[_next].weight == weight;
+  const bool guessed = _next < _weights.size() && _weights[_next] == weight;
   const uint32_t i = guessed ? _next : _index.find(weight);
   if (i != weight_index::NONE) { _next = i + 1; }
+#if defined(__GNUC__)
+  // Their values lie far apart: fetch those that are probably next but a few.
+  if (guessed && i + 8 < _timelines.size()) { __builtin_prefetch(_timelines[i + 8].values.data()); }
+#endif
   return i;
+}
+
+weight_history::timeline& weight_history::add(uint64_t weight, float initial)
+{
+  _index.insert(weight, static_cast<uint32_t>(_timelines.size()));
+  _weights.push_back(weight);
+  _timelines.emplace_back();
+  auto& line = _timelines.back();
+  line.initial = initial;
+  line.values.push_back(initial);
+  return line;
 }
 
 void weight_history::record(uint64_t weight, uint32_t round, float before, float after)
@@ -118,15 +135,12 @@ void weight_history::record(uint64_t weight, uint32_t round, float before, float
   if (i == weight_index::NONE)
   {
     i = static_cast<uint32_t>(_timelines.size());
-    _index.insert(weight, i);
-    _timelines.emplace_back();
-    _timelines.back().weight = weight;
-    _timelines.back().values.push_back(before);
+    add(weight, before);
   }
   auto& line = _timelines[i];
   const uint32_t predictor = round + 1;
   // Several features of one example may sit on the weight: its change counts once.
-  if (!line.predictors.empty() && line.predictors.back() == predictor) { line.values.back() = after; }
+  if (line.latest == predictor) { line.values.back() = after; }  // a predictor is at least 1
   else
   {
     line.append(predictor, after);
@@ -151,7 +165,7 @@ void weight_history::past_predictions::add(uint64_t weight, float x, float now)
     return;
   }
   const auto& line = _history->_timelines[i];
-  _changes[0] += static_cast<double>(x) * line.values[0];
+  _changes[0] += static_cast<double>(x) * line.initial;
   if (_group != nullptr && _group->rounds_hash == line.rounds_hash)
   {
     if (_members == 1)
@@ -176,8 +190,7 @@ void weight_history::past_predictions::finish()
   if (_group == nullptr) { return; }
   const auto& predictors = _group->predictors;
   const float* values = _group->values.data();
-  const std::size_t n =
-      predictors.back() < _rounds ? predictors.size() : predictors.size() - 1;  // the latest is to come
+  const std::size_t n = _group->latest < _rounds ? predictors.size() : predictors.size() - 1;  // the latest is to come
   if (_members == 1)
   {
     for (std::size_t k = 0; k < n; ++k)
@@ -194,7 +207,8 @@ void weight_history::past_predictions::finish()
 
 std::size_t weight_history::bytes() const
 {
-  std::size_t total = _index.bytes() + _timelines.capacity() * sizeof(timeline);
+  std::size_t total =
+      _index.bytes() + _weights.capacity() * sizeof(uint64_t) + _timelines.capacity() * sizeof(timeline);
   for (const auto& line : _timelines)
   {
     total += line.predictors.capacity() * sizeof(uint32_t) + line.values.capacity() * sizeof(float);
@@ -204,19 +218,19 @@ std::size_t weight_history::bytes() const
 
 std::string weight_history::serialize() const
 {
-  std::vector<const timeline*> lines;
-  lines.reserve(_timelines.size());
-  for (const auto& line : _timelines) { lines.push_back(&line); }
-  std::sort(lines.begin(), lines.end(), [](const timeline* a, const timeline* b) { return a->weight < b->weight; });
+  std::vector<std::size_t> order(_weights.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return _weights[a] < _weights[b]; });
 
   std::string bytes;
-  ::append(bytes, static_cast<uint64_t>(lines.size()));
-  for (const auto* line : lines)
+  ::append(bytes, static_cast<uint64_t>(order.size()));
+  for (const auto i : order)
   {
-    ::append(bytes, line->weight);
-    ::append(bytes, static_cast<uint64_t>(line->predictors.size()));
-    bytes.append(reinterpret_cast<const char*>(line->predictors.data()), line->predictors.size() * sizeof(uint32_t));
-    bytes.append(reinterpret_cast<const char*>(line->values.data()), line->values.size() * sizeof(float));
+    const auto& line = _timelines[i];
+    ::append(bytes, _weights[i]);
+    ::append(bytes, static_cast<uint64_t>(line.predictors.size()));
+    bytes.append(reinterpret_cast<const char*>(line.predictors.data()), line.predictors.size() * sizeof(uint32_t));
+    bytes.append(reinterpret_cast<const char*>(line.values.data()), line.values.size() * sizeof(float));
   }
   return bytes;
 }
@@ -229,19 +243,17 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
   bool good = in.read(&count) && count < weight_index::NONE;
   for (uint64_t i = 0; good && i < count; ++i)
   {
-    timeline line;
+    uint64_t weight = 0;
     uint64_t n = 0;
-    good = in.read(&line.weight) && in.read(&n) && n < in.left() && _index.find(line.weight) == weight_index::NONE;
+    good = in.read(&weight) && in.read(&n) && n < in.left() && _index.find(weight) == weight_index::NONE;
     if (!good) { break; }
     std::vector<uint32_t> predictors(n);
     std::vector<float> values(n + 1);
     good = n > 0 && in.read(predictors.data(), n) && in.read(values.data(), n + 1) &&
         std::adjacent_find(predictors.begin(), predictors.end(), std::greater_equal<uint32_t>()) == predictors.end();
     if (!good) { break; }
-    line.values.push_back(values[0]);
+    auto& line = add(weight, values[0]);
     for (std::size_t k = 0; k < n; ++k) { line.append(predictors[k], values[k + 1]); }
-    _index.insert(line.weight, static_cast<uint32_t>(i));
-    _timelines.push_back(std::move(line));
     _entries += n;
   }
   good = good && in.left() == 0;

@@ -80,8 +80,9 @@ private:
   class timeline
   {
   public:
-    uint64_t weight = 0;
     uint64_t rounds_hash = 0;          ///< equal for timelines of the same rounds
+    float initial = 0.f;               ///< the first of the values, here too: the vectors lie far away
+    uint32_t latest = 0;               ///< the last of the predictors, likewise
     std::vector<uint32_t> predictors;  ///< the first that has the value, counted from 0; increasing
     std::vector<float> values;         ///< before, and from each of the predictors on
 
@@ -89,10 +90,12 @@ private:
   };
 
   weight_index _index;
+  std::vector<uint64_t> _weights;  ///< whose timelines these are
   std::vector<timeline> _timelines;
   std::size_t _entries = 0;
   mutable uint32_t _next = 0;  ///< a guess: features come in the order in which they came first
 
   uint32_t find(uint64_t weight) const;
+  timeline& add(uint64_t weight, float initial);
 };
 }  // namespace opo_cmab
