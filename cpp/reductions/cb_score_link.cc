@@ -92,8 +92,8 @@ std::shared_ptr<learner> VW::reductions::cb_score_link_setup(VW::setup_base_i& s
                       .necessary()
                       .one_of({"identity", "logistic"})
                       .help("Map the scores of cb_adf to costs. Under --loss_function logistic they are margins, and "
-                            "the logistic link makes costs of them. Default: logistic for --fastcb and --adacb "
-                            "under logistic loss, else identity"));
+                            "the logistic link makes costs of them. Default: logistic for --opo_cmab, --fastcb "
+                            "and --adacb under logistic loss, else identity"));
   if (!options.add_parse_and_check_necessary(new_options) || link == "identity") { return nullptr; }
 
   if (!options.was_supplied("cb_adf")) { THROW("--cb_score_link needs --cb_explore_adf or --cb_adf"); }
