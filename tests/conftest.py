@@ -11,7 +11,11 @@ from pathlib import Path
 
 import opo_cmab  # noqa: F401  before vowpalwabbit
 import pytest
+from hypothesis import settings
 from streams import Predictions, run
+
+settings.register_profile("seeded", derandomize=True, deadline=None)
+settings.load_profile("seeded")
 
 VW = os.environ.get("OPO_CMAB_TEST_VW") or Path(sys.executable).parent / "vw"  # our program; make sanitize sets another
 STOCK_RUN = "import json, sys; from streams import run; json.dump(run(**json.load(sys.stdin)), sys.stdout)"

@@ -13,6 +13,9 @@ PREDICTIONS = st.tuples(st.integers(0, 90), st.integers(1, 6)).flatmap(
     lambda shape: arrays(float, shape, elements=LOSS)
 )
 ETA = st.sampled_from([0.0, 0.1, 1.0, 30.0, 100.0, 1e4, 1e6])
+# Rounding grows with eta twice: of a log weight (1e-16 eta), and through the counts it moves, of a bonus times eta. At
+# 1e6 that is 1e-4 where actions tie, in the reference as in the kernel: there is no one right answer to compare with.
+COMPARABLE_ETA = st.sampled_from([0.0, 0.1, 1.0, 30.0, 100.0, 1e4])
 DECAY = st.sampled_from([1.0, 1.0, 0.99, 0.5, 0.0])
 BONUS = st.one_of(
     st.fixed_dictionaries({"gamma": st.floats(0, 10), "decay": DECAY}),
@@ -25,7 +28,7 @@ def wandering_predictions(rng, rounds, actions):
     return np.clip(0.5 + np.cumsum(rng.normal(scale=0.02, size=(rounds, actions)), axis=0), -0.2, 1.2)
 
 
-@given(PREDICTIONS, ETA, BONUS)
+@given(PREDICTIONS, COMPARABLE_ETA, BONUS)
 def test_policies_equal_the_reference(predictions, eta, bonus):
     expected = reference.policies(predictions, eta=eta, **bonus)
     assert_allclose(_kernel.policies(predictions, eta=eta, **bonus), expected, atol=1e-7)
@@ -64,7 +67,7 @@ def test_probabilities_are_finite_and_sum_to_1_after_100000_rounds(eta, bonus):
         assert policy.sum() == pytest.approx(1, abs=1e-12)
 
 
-@given(PREDICTIONS, ETA, BONUS, st.randoms(use_true_random=False))
+@given(PREDICTIONS, COMPARABLE_ETA, BONUS, st.randoms(use_true_random=False))
 def test_permuting_actions_permutes_the_policy(predictions, eta, bonus, random):
     order = list(range(predictions.shape[1]))
     random.shuffle(order)

@@ -87,7 +87,7 @@ bool explorer_options::add_and_parse(option_group_definition& group, options_i& 
                .help("The minimum probability of an action is this value divided by the number of actions"))
       .add(make_option("explorer_state", _state_version)
                .keep()
-               .default_value(explorer_state::VERSION)
+               .default_value(STATE_VERSION)
                .hidden()
                .help("Set in models that hold an explorer's state, not by hand"));
   try
@@ -120,7 +120,7 @@ void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_
   }
 
   state_saved = options.was_supplied("explorer_state");
-  keep_option(options, "explorer_state", std::to_string(explorer_state::VERSION));
+  keep_option(options, "explorer_state", std::to_string(STATE_VERSION));
   keep_option(options, "cb_min_cost", fmt::format("{}", costs.min));
   keep_option(options, "cb_max_cost", fmt::format("{}", costs.max));
   keep_option(options, "cb_type", "mtr");

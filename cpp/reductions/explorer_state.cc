@@ -52,8 +52,8 @@ std::string explorer_state::serialize_below() const
 void explorer_state::save(VW::io_buf& io, const std::string& state) const
 {
   const auto below = serialize_below();
-  section_header header{padded(_flag), VERSION, 0, state.size(), checksum(state.data(), state.size()), below.size(),
-      checksum(below.data(), below.size()), 0};
+  section_header header{padded(_flag), STATE_VERSION, 0, state.size(), checksum(state.data(), state.size()),
+      below.size(), checksum(below.data(), below.size()), 0};
   header.own_checksum = header.compute_own_checksum();
   io.bin_write_fixed(reinterpret_cast<const char*>(&header), sizeof(header));
   io.bin_write_fixed(state.data(), state.size());
@@ -69,10 +69,10 @@ bool explorer_state::load(VW::io_buf& io, std::string& state) const
   {
     throw_damaged("it is not where it should be");
   }
-  if (header.version != VERSION)
+  if (header.version != STATE_VERSION)
   {
     THROW("the model's state of --" << _flag << " has format version " << header.version
-                                    << ", and this program reads version " << VERSION);
+                                    << ", and this program reads version " << STATE_VERSION);
   }
   if (header.own_checksum != header.compute_own_checksum()) { throw_damaged("it does not match its checksum"); }
 

@@ -8,14 +8,14 @@
 
 namespace opo_cmab
 {
+constexpr uint32_t STATE_VERSION = 1;
+
 /// An explorer's section of a model file. VW loads a file that is cut short or altered in silence; so the section
 /// carries its length and a checksum of itself and of all that follows it, which is what the reductions below save, the
 /// weights last. They are checked before anything is believed.
 class explorer_state
 {
 public:
-  static constexpr uint32_t VERSION = 1;
-
   /// \param flag the explorer's, of at most 8 letters
   /// \param saved whether the model to be loaded, if any, has such a section: else there is nothing to load, and the
   ///        explorer starts anew from the model's weights

@@ -42,7 +42,8 @@ def policies(
         optimistic_loss = np.clip(f[k - 1] - bonus, 0, 1)
         played += result[-1]
         log_pi = decay * log_pi - eta * optimistic_loss  # policy improvement
-        log_pi -= np.logaddexp.reduce(log_pi)
+        log_pi -= log_pi.max()  # for precision: only differences count
+        log_pi -= np.log(np.exp(log_pi).sum())
         result.append(np.exp(log_pi))
     return np.array(result)
 
