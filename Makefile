@@ -68,7 +68,7 @@ sanitize: $(VENV)/installed $(VENV)/test-tools
 	  -C build-dir=build/sanitize -C cmake.define.OPO_CMAB_SANITIZE=ON .
 	@echo "== Testing under the sanitizers"
 	PYTHONPATH=build/sanitized OPO_CMAB_TEST_VW=$(CURDIR)/build/sanitized/bin/vw \
-	  LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:detect_container_overflow=0 \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:detect_container_overflow=0 \
 	  $(BIN)/python -m pytest -m "not slow" tests/test_kernel.py tests/test_explorers.py tests/test_opo_cmab.py
 
 clean:
