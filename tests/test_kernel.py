@@ -135,30 +135,109 @@ def test_the_weight_history_equals_a_copy_of_all_weights_each_round(seed, dense,
     size = 12
     naive = NaiveHistory(rng.normal(size=size) * rng.integers(0, 2))
     history = _kernel.WeightHistory()
-    for t in range(rounds):
+    for _ in range(rounds):
         naive.start_round()
         touched = np.arange(size // 2) if dense else rng.choice(size, size=rng.integers(0, 5))  # with repetition
         before = naive.weights.copy()
         naive.weights[touched] += rng.normal(size=len(touched)).astype(np.float32)
         for i in touched:
-            history.record(int(i), t, before[i], naive.weights[i])
+            history.record(int(i), before[i], naive.weights[i])
+        history.end_round()
     indices = rng.choice(size, size=8)  # several features may sit on one weight
     values = rng.normal(size=8).astype(np.float32)
-    got = history.past_predictions(indices.astype(np.uint64), values, naive.weights[indices], rounds)
+    got = history.past_predictions(indices.astype(np.uint64), values, naive.weights[indices])
     assert_allclose(got, naive.past_predictions(indices, values), atol=1e-9)
 
     copy = _kernel.WeightHistory()
     assert copy.deserialize(history.serialize())
     assert copy.serialize() == history.serialize()
     assert copy.entries == history.entries
-    again = copy.past_predictions(indices.astype(np.uint64), values, naive.weights[indices], rounds)
+    again = copy.past_predictions(indices.astype(np.uint64), values, naive.weights[indices])
     assert (again == got).all()
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(2, 20), st.integers(1, 120))
+def test_a_bounded_weight_history_predicts_the_averages_over_its_segments(seed, budget, rounds):
+    rng = np.random.default_rng(seed)
+    size = 6
+    naive = NaiveHistory(rng.normal(size=size))
+    history = _kernel.WeightHistory(budget=budget)
+    indices, values = np.arange(size), rng.normal(size=size).astype(np.float32)
+    for t in range(rounds):
+        naive.start_round()
+        touched = rng.choice(size, size=rng.integers(0, 4), replace=False)
+        before = naive.weights.copy()
+        naive.weights[touched] += rng.normal(size=len(touched)).astype(np.float32)
+        for i in touched:
+            history.record(int(i), before[i], naive.weights[i])
+        history.end_round()
+        starts = _kernel.segment_starts(t + 1, budget=budget)
+        expected = averages(naive.past_predictions(indices, values), starts)
+        got = history.past_predictions(indices.astype(np.uint64), values, naive.weights)
+        assert_allclose(got, expected, atol=1e-4)  # averages are kept as float, averages of averages among them
+    assert history.entries <= size * (2 * budget + 1)
+    copy = _kernel.WeightHistory(budget=budget)
+    assert copy.deserialize(history.serialize())
+    assert (copy.past_predictions(indices.astype(np.uint64), values, naive.weights) == got).all()
+    assert not _kernel.WeightHistory(budget=budget + 1).deserialize(history.serialize())
+
+
+@given(st.integers(0, 3000), st.integers(2, 300))
+def test_segments_cover_the_past_within_the_budget_and_are_short_at_both_ends(rounds, budget):
+    starts = _kernel.segment_starts(rounds, budget=budget)
+    lengths = np.diff(starts)
+    assert starts[0] == 0
+    assert starts[-1] == rounds
+    assert (lengths > 0).all()
+    assert len(lengths) <= budget
+    assert rounds > budget or (lengths == 1).all()
+    if budget >= 64 and rounds > 0:
+        assert lengths[0] == lengths[-1] == 1
+
+
+def averages(predictions, starts):
+    sums = np.add.reduceat(predictions, starts[:-1].astype(int), axis=0)
+    return (sums.T / np.diff(starts)).T
+
+
+def bounded_policy(predictions, budget, **settings):
+    starts = _kernel.segment_starts(len(predictions), budget=budget)
+    return _kernel.bounded_policy(averages(predictions, starts), starts, budget=budget, **settings)
+
+
+@given(PREDICTIONS.filter(len), COMPARABLE_ETA, BONUS)
+def test_a_budget_of_no_less_than_the_rounds_changes_nothing(predictions, eta, bonus):
+    expected = _kernel.policy(predictions, eta=eta, **bonus)
+    assert_allclose(bounded_policy(predictions, max(2, len(predictions)), eta=eta, **bonus), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("decay", [0.9, 1])
+def test_bounded_policies_converge_to_the_exact_one_as_the_budget_grows(decay):
+    rng = np.random.default_rng(1)
+    streams = [wandering_predictions(rng, 2000, 4) for _ in range(40)]
+    arguments = {"eta": 100, "gamma": 0.1, "decay": decay}
+    exact = [_kernel.policy(p, **arguments) for p in streams]
+    errors = [
+        np.mean([np.abs(bounded_policy(p, budget, **arguments) - e).max() for p, e in zip(streams, exact, strict=True)])
+        for budget in (16, 64, 256, 1024, 2000)
+    ]
+    assert errors[-1] < 1e-6
+    assert errors[1] < errors[0]
+    assert errors[3] < errors[1]
+
+
+@pytest.mark.parametrize("starts", [[], [0], [1, 3], [0, 3, 3], [0, 1, 2, 3]])
+def test_segments_that_do_not_fit_are_refused(starts):
+    with pytest.raises(ValueError, match="starts must grow"):
+        _kernel.bounded_policy(np.zeros((2, 2)), starts, budget=2, eta=1, gamma=1)
 
 
 def test_damaged_history_bytes_are_refused():
     history = _kernel.WeightHistory()
     for t in range(20):
-        history.record(t % 3, t, t, t + 1)
+        history.record(t % 3, t, t + 1)
+        history.end_round()
     data = history.serialize()
     assert _kernel.WeightHistory().deserialize(data)
     for cut in range(len(data)):

@@ -4,6 +4,7 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <cmath>
 #include <stdexcept>
@@ -63,6 +64,33 @@ matrix policies(const matrix& predictions, double eta, const py::object& gamma, 
   return result;
 }
 
+/// From rows of predictions to what replay takes: of each action, the changes from row to row.
+std::vector<double> changes_of(const double* f, std::size_t rows, std::size_t actions)
+{
+  std::vector<double> changes(rows * actions);
+  for (std::size_t a = 0; a < actions; ++a)
+  {
+    for (std::size_t k = 0; k < rows; ++k)
+    {
+      changes[a * rows + k] = f[k * actions + a] - (k > 0 ? f[(k - 1) * actions + a] : 0.);
+    }
+  }
+  return changes;
+}
+
+opo_cmab::segments make_segments(uint32_t budget)
+{
+  if (budget < 2) { throw std::invalid_argument("budget must be at least 2"); }
+  return opo_cmab::segments(budget);
+}
+
+py::array_t<uint32_t> segment_starts(std::size_t rounds, uint32_t budget)
+{
+  auto past = make_segments(budget);
+  for (std::size_t k = 0; k < rounds; ++k) { past.append(); }
+  return py::array_t<uint32_t>(static_cast<py::ssize_t>(past.starts().size()), past.starts().data());
+}
+
 matrix last_policy(const matrix& predictions, double eta, const py::object& gamma, const py::object& beta, double decay)
 {
   check_shape(predictions);
@@ -74,50 +102,60 @@ matrix last_policy(const matrix& predictions, double eta, const py::object& gamm
   double* out = result.mutable_data();
   {
     py::gil_scoped_release unlocked;
-    std::vector<double> changes(rounds * actions);
-    for (std::size_t a = 0; a < actions; ++a)
-    {
-      double before = 0.;
-      for (std::size_t k = 0; k < rounds; ++k)
-      {
-        changes[a * rounds + k] = f[k * actions + a] - before;
-        before = f[k * actions + a];
-      }
-    }
     opo_cmab::policy policy;
     policy.start(settings, actions);
-    policy.replay(changes.data(), rounds, {});
+    policy.replay(changes_of(f, rounds, actions).data(), rounds, {});
     std::copy_n(policy.probabilities().data(), actions, out);
   }
   return result;
+}
+
+matrix bounded_policy(const matrix& averages, const std::vector<uint32_t>& starts, uint32_t budget, double eta,
+    const py::object& gamma, const py::object& beta, double decay)
+{
+  check_shape(averages);
+  const auto settings = make_settings(eta, gamma, beta, decay);
+  const auto actions = static_cast<std::size_t>(averages.shape(1));
+  auto past = make_segments(budget);
+  if (starts.empty() || !past.restore(starts.back(), starts) ||
+      static_cast<std::size_t>(averages.shape(0)) != past.size())
+  {
+    throw std::invalid_argument(
+        "starts must grow from 0 to the number of rounds, with at most budget segments between them, each with a row "
+        "of averages");
+  }
+  opo_cmab::policy policy;
+  policy.start(settings, actions);
+  policy.replay(changes_of(averages.data(), past.size(), actions).data(), past, {});
+  return matrix(static_cast<py::ssize_t>(actions), policy.probabilities().data());
 }
 
 /// weight_history as a linear model's: what it would have predicted, round by round.
 class history
 {
 public:
-  void record(uint64_t weight, uint32_t round, float before, float after)
-  {
-    _history.record(weight, round, before, after);
-  }
+  explicit history(uint32_t budget) : _history(budget) {}
+
+  void record(uint64_t weight, float before, float after) { _history.record(weight, before, after); }
+  void end_round() { _history.end_round(); }
 
   matrix past_predictions(const py::array_t<uint64_t, py::array::c_style>& weights,
-      const py::array_t<float, py::array::c_style>& values, const py::array_t<float, py::array::c_style>& now,
-      std::size_t rounds) const
+      const py::array_t<float, py::array::c_style>& values, const py::array_t<float, py::array::c_style>& now) const
   {
     if (weights.size() != values.size() || weights.size() != now.size())
     {
       throw std::invalid_argument("weights, values and now must be of one length");
     }
-    if (rounds == 0) { throw std::invalid_argument("rounds must be at least 1"); }
-    matrix result(static_cast<py::ssize_t>(rounds));
+    const auto size = _history.past().size();
+    if (size == 0) { throw std::invalid_argument("no round has ended"); }
+    matrix result(static_cast<py::ssize_t>(size));
     double* changes = result.mutable_data();
-    std::fill_n(changes, rounds, 0.);
+    std::fill_n(changes, size, 0.);
     opo_cmab::weight_history::past_predictions past;
-    past.start(_history, changes, rounds);
+    past.start(_history, changes);
     for (py::ssize_t i = 0; i < weights.size(); ++i) { past.add(weights.data()[i], values.data()[i], now.data()[i]); }
     past.finish();
-    for (std::size_t k = 1; k < rounds; ++k) { changes[k] += changes[k - 1]; }
+    for (std::size_t k = 1; k < size; ++k) { changes[k] += changes[k - 1]; }
     return result;
   }
 
@@ -139,12 +177,18 @@ PYBIND11_MODULE(_kernel, m)
   m.def("policy", &last_policy, py::arg("predictions"), py::kw_only(), py::arg("eta"), py::arg("gamma") = py::none(),
       py::arg("beta") = py::none(), py::arg("decay") = 1.,
       "pi_{K+1}, the last of policies, by the way that the engine takes.");
+  m.def("bounded_policy", &bounded_policy, py::arg("averages"), py::arg("starts"), py::kw_only(), py::arg("budget"),
+      py::arg("eta"), py::arg("gamma") = py::none(), py::arg("beta") = py::none(), py::arg("decay") = 1.,
+      "pi_{K+1} in at most budget steps, from the average predictions over each segment of the past.");
+  m.def("segment_starts", &segment_starts, py::arg("rounds"), py::kw_only(), py::arg("budget"),
+      "The first round of each segment that a budget makes of so many rounds, and their number.");
   py::class_<history>(m, "WeightHistory", "The timelines of a linear model's weights.")
-      .def(py::init<>())
-      .def("record", &history::record, py::arg("weight"), py::arg("round"), py::arg("before"), py::arg("after"),
-          "A round (the first is 0) has changed a weight.")
+      .def(py::init<uint32_t>(), py::arg("budget") = 0)
+      .def("record", &history::record, py::arg("weight"), py::arg("before"), py::arg("after"),
+          "The round at hand has changed a weight.")
+      .def("end_round", &history::end_round, "The next round begins.")
       .def("past_predictions", &history::past_predictions, py::arg("weights"), py::arg("values"), py::arg("now"),
-          py::arg("rounds"), "The predictions of the models before rounds 0 .. rounds - 1 for an example.")
+          "What the models before each round so far, or their averages over each segment, predict for an example.")
       .def("serialize", &history::serialize, "The history as bytes.")
       .def("deserialize", &history::deserialize, py::arg("data"), "Back from bytes; False if they are not a history's.")
       .def_property_readonly("entries", &history::entries, "How many changes are kept.");

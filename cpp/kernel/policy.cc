@@ -111,6 +111,7 @@ double loss_map::loss(double prediction) const
 
 void policy::start(const policy_settings& settings, std::size_t actions)
 {
+  if (settings.decay != _settings.decay) { _decayed.clear(); }
   _settings = settings;
   _k = 1;
   _leader = 0;
@@ -137,19 +138,17 @@ void policy::compute_half_betas(std::size_t rounds)
 
 void policy::step(const double* losses)
 {
-  for (std::size_t a = 0; a < _pi.size(); ++a) { _losses[a * BLOCK] = losses[a]; }
-  compute_half_betas(1);
-  step_one(0);
+  step_one(losses, 1, half_beta(static_cast<double>(_k)));
   ++_k;
 }
 
-void policy::step_one(std::size_t round_in_block)
+/// \param losses of each action, `stride` apart
+void policy::step_one(const double* losses, std::size_t stride, double half_beta)
 {
   const std::size_t n = _pi.size();
   for (std::size_t a = 0; a < n; ++a)
   {
-    const double loss =
-        optimistic_loss(_losses[a * BLOCK + round_in_block], _half_betas[round_in_block], _inverse_counts[a]);
+    const double loss = optimistic_loss(losses[a * stride], half_beta, _inverse_counts[a]);
     _log_weights[a] = _settings.decay * _log_weights[a] - _settings.eta * loss;
     if (_pi[a] > 0.)
     {
@@ -158,6 +157,12 @@ void policy::step_one(std::size_t round_in_block)
     }
   }
 
+  update_probabilities();
+}
+
+void policy::update_probabilities()
+{
+  const std::size_t n = _pi.size();
   const auto largest = std::max_element(_log_weights.begin(), _log_weights.end());
   const double shift = *largest;
   _leader = largest - _log_weights.begin();
@@ -236,9 +241,106 @@ void policy::replay(double* changes, std::size_t rounds, const loss_map& map)
     {
       const std::size_t next = std::min(k + STRETCH, count);
       if (next == k + STRETCH && step_stretch(k)) { k = next; }
-      while (k < next) { step_one(k++); }
+      for (; k < next; ++k) { step_one(&_losses[k], BLOCK, _half_betas[k]); }
     }
     _k += count;
+  }
+}
+
+policy::decayed_rounds policy::decay_over(uint32_t rounds)
+{
+  const double d = _settings.decay;
+  const double h = rounds;
+  if (d == 1.) { return {1., h, 0.5 * (h - 1.)}; }
+  const auto compute = [d](double h) -> decayed_rounds
+  {
+    const double left = std::pow(d, h);
+    const double mean_age = d / (1. - d) - h * left / (1. - left);
+    return {left, (1. - left) / (1. - d), h - 1. - mean_age};
+  };
+  constexpr std::size_t REMEMBERED = 1024;
+  if (rounds >= REMEMBERED) { return compute(h); }
+  while (_decayed.size() <= rounds) { _decayed.push_back(compute(static_cast<double>(_decayed.size()))); }
+  return _decayed[rounds];
+}
+
+double policy::half_beta(double k) const
+{
+  return 0.5 *
+      (_settings.beta >= 0. ? _settings.beta : _settings.gamma * std::sqrt(k / static_cast<double>(_pi.size())));
+}
+
+/// Several rounds of the same losses and the same policy at once.
+void policy::step_several(const double* losses, uint32_t rounds)
+{
+  const auto decayed = decay_over(rounds);
+  const double half_beta_then = half_beta(static_cast<double>(_k) + decayed.mean);
+  for (std::size_t a = 0; a < _pi.size(); ++a)
+  {
+    const double inverse_count = _pi[a] > 0. ? 1. / (_counts[a] + decayed.mean * _pi[a]) : _inverse_counts[a];
+    const double loss = optimistic_loss(losses[a], half_beta_then, inverse_count);
+    _log_weights[a] = decayed.left * _log_weights[a] - _settings.eta * decayed.sum * loss;
+    if (_pi[a] > 0.)
+    {
+      _counts[a] += rounds * _pi[a];
+      _inverse_counts[a] = 1. / _counts[a];
+    }
+  }
+  update_probabilities();
+  _k += rounds;
+}
+
+/// For how many rounds the leader, alone now, stays ahead: as it is played its bonus shrinks, and the others' do not.
+uint32_t policy::rounds_alike(const double* losses, uint32_t at_most) const
+{
+  if (!_leader_alone) { return 1; }
+  double alike = at_most;
+  const double bonus = half_beta(static_cast<double>(_k));
+  for (std::size_t a = 0; a < _pi.size(); ++a)
+  {
+    if (a == _leader) { continue; }
+    const double gap = losses[_leader] - optimistic_loss(losses[a], bonus, _inverse_counts[a]);
+    if (gap > 0.) { alike = std::min(alike, bonus / gap - _counts[_leader]); }
+  }
+  return alike > 1. ? static_cast<uint32_t>(alike) : 1;
+}
+
+void policy::replay(double* changes, const segments& past, const loss_map& map)
+{
+  const std::size_t n = _pi.size();
+  const std::size_t size = past.size();
+  const auto& starts = past.starts();
+  std::size_t long_ones = 0;
+  for (std::size_t s = 0; s < size; ++s) { long_ones += starts[s + 1] - starts[s] > 1 ? 1 : 0; }
+  std::size_t spare = past.budget() - size;
+
+  _predictions.assign(n, 0.);
+  for (std::size_t s = 0; s < size; ++s)
+  {
+    for (std::size_t a = 0; a < n; ++a)
+    {
+      _predictions[a] += changes[a * size + s];
+      changes[a * size + s] = 0.;
+      _losses[a] = map.loss(_predictions[a]);
+    }
+    uint32_t left = starts[s + 1] - starts[s];
+    if (left == 1)
+    {
+      step(_losses.data());
+      continue;
+    }
+    std::size_t steps = 1 + spare / long_ones;
+    spare -= steps - 1;
+    --long_ones;
+    while (left > 0)
+    {
+      const auto least = static_cast<uint32_t>((left + steps - 1) / steps);
+      const uint32_t rounds = std::min(left, std::max(least, rounds_alike(_losses.data(), left)));
+      step_several(_losses.data(), rounds);
+      left -= rounds;
+      --steps;
+    }
+    spare += steps;
   }
 }
 }  // namespace opo_cmab

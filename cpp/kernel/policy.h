@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernel/segments.h"
+
 #include <cstddef>
 #include <vector>
 
@@ -49,9 +51,23 @@ public:
   /// \param changes of each action, of each round: f_1, f_2 - f_1, f_3 - f_2, ..
   void replay(double* changes, std::size_t rounds, const loss_map& map);
 
+  /// The same for segments of the past with a budget: at most as many steps as the budget. A segment is a step, or
+  /// several where it is long: each as many rounds as the leader stays the leader, as far as the budget allows.
+  /// \param changes of each action, of each segment
+  void replay(double* changes, const segments& past, const loss_map& map);
+
   const std::vector<double>& probabilities() const { return _pi; }
 
 private:
+  /// What decay makes of h rounds.
+  class decayed_rounds
+  {
+  public:
+    double left;  ///< decay^h
+    double sum;   ///< 1 + decay + .. + decay^(h - 1): of losses that are the same in all of them
+    double mean;  ///< the round that these weights have as their mean, from 0: the last rounds count most
+  };
+
   policy_settings _settings;
   std::size_t _k = 1;
   std::size_t _leader = 0;  ///< the action of largest weight
@@ -64,11 +80,17 @@ private:
   std::vector<double> _half_betas;  ///< beta_k / 2, of a block of rounds
   std::vector<double> _losses;      ///< of each action, of a block of rounds
   std::vector<double> _predictions;
-  std::vector<double> _others;       ///< log_weights of all but the leader, to be tried
-  std::vector<double> _differences;  ///< of these, over a stretch: losses less the leader's
+  std::vector<decayed_rounds> _decayed;  ///< over 0, 1, 2, .. rounds
+  std::vector<double> _others;           ///< log_weights of all but the leader, to be tried
+  std::vector<double> _differences;      ///< of these, over a stretch: losses less the leader's
 
   void compute_half_betas(std::size_t rounds);
-  void step_one(std::size_t round_in_block);
+  void step_one(const double* losses, std::size_t stride, double half_beta);
+  void step_several(const double* losses, uint32_t rounds);
+  decayed_rounds decay_over(uint32_t rounds);
+  uint32_t rounds_alike(const double* losses, uint32_t at_most) const;
+  void update_probabilities();
+  double half_beta(double k) const;
   bool step_stretch(std::size_t first_in_block);
 };
 }  // namespace opo_cmab

@@ -34,6 +34,13 @@ void append(std::string& bytes, const T& value)
   bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
+/// Their number, then they themselves.
+void append_all(std::string& bytes, const std::vector<uint32_t>& values)
+{
+  append(bytes, static_cast<uint64_t>(values.size()));
+  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(uint32_t));
+}
+
 /// Reads plain data from bytes that may be cut short.
 class reader
 {
@@ -48,6 +55,15 @@ public:
     _next += count * sizeof(T);
     _left -= count * sizeof(T);
     return true;
+  }
+
+  /// What append_all wrote.
+  bool read_all(std::vector<uint32_t>& values)
+  {
+    uint64_t count = 0;
+    if (!read(&count) || _left / sizeof(uint32_t) < count) { return false; }
+    values.resize(count);
+    return read(values.data(), count);
   }
 
   std::size_t left() const { return _left; }
@@ -104,6 +120,14 @@ void weight_history::timeline::append(uint32_t predictor, float value)
   rounds_hash = mix(rounds_hash + predictor + 1);
 }
 
+void weight_history::timeline::clear()
+{
+  latest = 0;
+  rounds_hash = 0;
+  predictors.clear();
+  values.clear();
+}
+
 /// The number of a weight's timeline.
 uint32_t weight_history::find(uint64_t weight) const
 {
@@ -128,7 +152,7 @@ weight_history::timeline& weight_history::add(uint64_t weight, float initial)
   return line;
 }
 
-void weight_history::record(uint64_t weight, uint32_t round, float before, float after)
+void weight_history::record(uint64_t weight, float before, float after)
 {
   if (before == after) { return; }
   uint32_t i = find(weight);
@@ -138,21 +162,59 @@ void weight_history::record(uint64_t weight, uint32_t round, float before, float
     add(weight, before);
   }
   auto& line = _timelines[i];
-  const uint32_t predictor = round + 1;
+  const uint32_t predictor = _past.rounds() + 1;
   // Several features of one example may sit on the weight: its change counts once.
-  if (line.latest == predictor) { line.values.back() = after; }  // a predictor is at least 1
-  else
+  if (line.latest == predictor)  // a predictor is at least 1
   {
-    line.append(predictor, after);
-    ++_entries;
+    line.values.back() = after;
+    return;
   }
+  if (_past.budget() != 0 && line.predictors.size() > _past.budget()) { coarsen(line); }
+  line.append(predictor, after);
+  ++_entries;
 }
 
-void weight_history::past_predictions::start(const weight_history& history, double* changes, std::size_t rounds)
+/// Replaces what a timeline says of each segment by the average over the segment: all that is ever asked for.
+void weight_history::coarsen(timeline& line)
+{
+  const auto& starts = _past.starts();
+  const auto& predictors = line.predictors;
+  const auto& values = line.values;
+  const std::size_t n = predictors.size();
+  _coarse.clear();
+  _coarse.values.push_back(values[0]);
+  std::size_t segment = 0;
+  std::size_t k = 0;
+  while (k < n && predictors[k] < _past.rounds())
+  {
+    while (starts[segment + 1] <= predictors[k]) { ++segment; }
+    const uint32_t start = starts[segment];
+    const uint32_t end = starts[segment + 1];
+    const bool changed_within = predictors[k] > start || (k + 1 < n && predictors[k + 1] < end);
+    double sum = static_cast<double>(values[k]) * (predictors[k] - start);
+    for (; k < n && predictors[k] < end; ++k)
+    {
+      const uint32_t until = k + 1 < n ? std::min(predictors[k + 1], end) : end;
+      sum += static_cast<double>(values[k + 1]) * (until - predictors[k]);
+    }
+    _coarse.append(start, static_cast<float>(sum / (end - start)));
+    // The next segment starts from the last value, not from the average.
+    const bool next_changes =
+        k < n && (end == _past.rounds() ? predictors[k] == end : predictors[k] < starts[segment + 2]);
+    if (changed_within && !next_changes) { _coarse.append(end, values[k]); }
+  }
+  for (; k < n; ++k) { _coarse.append(predictors[k], values[k + 1]); }
+  _entries = _entries - n + _coarse.predictors.size();
+  line.rounds_hash = _coarse.rounds_hash;
+  line.latest = _coarse.latest;
+  line.predictors.assign(_coarse.predictors.begin(), _coarse.predictors.end());
+  line.values.assign(_coarse.values.begin(), _coarse.values.end());
+}
+
+void weight_history::past_predictions::start(const weight_history& history, double* changes)
 {
   _history = &history;
   _changes = changes;
-  _rounds = rounds;
   _group = nullptr;
 }
 
@@ -166,41 +228,55 @@ void weight_history::past_predictions::add(uint64_t weight, float x, float now)
   }
   const auto& line = _history->_timelines[i];
   _changes[0] += static_cast<double>(x) * line.initial;
-  if (_group != nullptr && _group->rounds_hash == line.rounds_hash)
-  {
-    if (_members == 1)
-    {
-      _sums.assign(line.predictors.size(), 0.);
-      add_differences(_sums.data(), _group->values.data(), _x, _sums.size());
-    }
-    add_differences(_sums.data(), line.values.data(), x, _sums.size());
-    ++_members;
-  }
-  else
+  if (_group == nullptr || _group->rounds_hash != line.rounds_hash)
   {
     finish();
     _group = &line;
     _x = x;
     _members = 1;
+    return;
   }
+  if (_members == 1)
+  {
+    _sums.assign(line.predictors.size(), 0.);
+    add_differences(_sums.data(), _group->values.data(), _x, _sums.size());
+  }
+  add_differences(_sums.data(), line.values.data(), x, _sums.size());
+  ++_members;
 }
 
+/// Spreads the changes of the group over the rounds or segments.
 void weight_history::past_predictions::finish()
 {
   if (_group == nullptr) { return; }
   const auto& predictors = _group->predictors;
+  const auto& past = _history->_past;
+  const std::size_t n = _group->latest < past.rounds() ? predictors.size() : predictors.size() - 1;  // one is to come
   const float* values = _group->values.data();
-  const std::size_t n = _group->latest < _rounds ? predictors.size() : predictors.size() - 1;  // the latest is to come
-  if (_members == 1)
+  const auto change = [&](std::size_t k)
+  { return _members == 1 ? _x * (static_cast<double>(values[k + 1]) - static_cast<double>(values[k])) : _sums[k]; };
+  if (past.budget() == 0)
   {
-    for (std::size_t k = 0; k < n; ++k)
-    {
-      _changes[predictors[k]] += _x * (static_cast<double>(values[k + 1]) - static_cast<double>(values[k]));
-    }
+    for (std::size_t k = 0; k < n; ++k) { _changes[predictors[k]] += change(k); }
   }
   else
   {
-    for (std::size_t k = 0; k < n; ++k) { _changes[predictors[k]] += _sums[k]; }
+    const uint32_t* starts = past.starts().data();
+    std::size_t segment = 0;
+    for (std::size_t k = 0; k < n; ++k)
+    {
+      while (starts[segment + 1] <= predictors[k]) { ++segment; }
+      if (predictors[k] == starts[segment])
+      {
+        _changes[segment] += change(k);
+        continue;
+      }
+      // It counts for a part of its segment, and all of the next.
+      const uint32_t end = starts[segment + 1];
+      const double now = change(k) * (end - predictors[k]) / (end - starts[segment]);
+      _changes[segment] += now;
+      if (end < past.rounds()) { _changes[segment + 1] += change(k) - now; }
+    }
   }
   _group = nullptr;
 }
@@ -223,13 +299,16 @@ std::string weight_history::serialize() const
   std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return _weights[a] < _weights[b]; });
 
   std::string bytes;
+  const auto starts = _past.budget() == 0 ? std::vector<uint32_t>() : _past.starts();
+  ::append(bytes, _past.budget());
+  ::append(bytes, _past.rounds());
+  append_all(bytes, starts);
   ::append(bytes, static_cast<uint64_t>(order.size()));
   for (const auto i : order)
   {
     const auto& line = _timelines[i];
     ::append(bytes, _weights[i]);
-    ::append(bytes, static_cast<uint64_t>(line.predictors.size()));
-    bytes.append(reinterpret_cast<const char*>(line.predictors.data()), line.predictors.size() * sizeof(uint32_t));
+    append_all(bytes, line.predictors);
     bytes.append(reinterpret_cast<const char*>(line.values.data()), line.values.size() * sizeof(float));
   }
   return bytes;
@@ -237,27 +316,31 @@ std::string weight_history::serialize() const
 
 bool weight_history::deserialize(const char* bytes, std::size_t size)
 {
-  *this = weight_history();
+  const uint32_t budget = _past.budget();
+  *this = weight_history(budget);
   reader in(bytes, size);
+  uint32_t saved_budget = 0;
+  uint32_t rounds = 0;
+  std::vector<uint32_t> starts;
   uint64_t count = 0;
-  bool good = in.read(&count) && count < weight_index::NONE;
+  bool good = in.read(&saved_budget) && saved_budget == budget && in.read(&rounds) && in.read_all(starts) &&
+      _past.restore(rounds, std::move(starts)) && in.read(&count) && count < weight_index::NONE;
   for (uint64_t i = 0; good && i < count; ++i)
   {
     uint64_t weight = 0;
-    uint64_t n = 0;
-    good = in.read(&weight) && in.read(&n) && n < in.left() && _index.find(weight) == weight_index::NONE;
+    std::vector<uint32_t> predictors;
+    good = in.read(&weight) && _index.find(weight) == weight_index::NONE && in.read_all(predictors) &&
+        !predictors.empty() && predictors.back() <= rounds && strictly_increasing(predictors);
     if (!good) { break; }
-    std::vector<uint32_t> predictors(n);
-    std::vector<float> values(n + 1);
-    good = n > 0 && in.read(predictors.data(), n) && in.read(values.data(), n + 1) &&
-        std::adjacent_find(predictors.begin(), predictors.end(), std::greater_equal<uint32_t>()) == predictors.end();
+    std::vector<float> values(predictors.size() + 1);
+    good = in.read(values.data(), values.size());
     if (!good) { break; }
     auto& line = add(weight, values[0]);
-    for (std::size_t k = 0; k < n; ++k) { line.append(predictors[k], values[k + 1]); }
-    _entries += n;
+    for (std::size_t k = 0; k < predictors.size(); ++k) { line.append(predictors[k], values[k + 1]); }
+    _entries += predictors.size();
   }
   good = good && in.left() == 0;
-  if (!good) { *this = weight_history(); }
+  if (!good) { *this = weight_history(budget); }
   return good;
 }
 }  // namespace opo_cmab

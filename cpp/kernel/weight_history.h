@@ -1,12 +1,15 @@
 #pragma once
 
+#include "kernel/segments.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 // All past predictors of a linear model without a copy of any. A round changes the weights of one example only; so of
-// every weight its timeline is kept, the rounds that changed it and the values it took. Pure math, nothing of VW.
+// every weight its timeline is kept, the rounds that changed it and the values it took. With a budget, what is kept of
+// a long segment of the past is the average of its predictors. Pure math, nothing of VW.
 namespace opo_cmab
 {
 /// Weight -> number of its timeline. Open addressing: looked up for every feature of every prediction.
@@ -40,11 +43,19 @@ class weight_history
   class timeline;
 
 public:
-  /// Round number `round` (the first is 0) has set a weight to `after`; before the round it was `before`.
-  void record(uint64_t weight, uint32_t round, float before, float after);
+  /// \param budget the largest number of segments that the past is kept in; 0: every round by itself
+  explicit weight_history(uint32_t budget = 0) : _past(budget) {}
 
-  /// Turns an example, feature by feature, into the predictions f_1 .. f_rounds that the past predictors make for it.
-  /// f_k is the predictor before round k: what a round changes counts from the next one on.
+  /// The round at hand has set a weight to `after`; before the round it was `before`.
+  void record(uint64_t weight, float before, float after);
+  void end_round() { _past.append(); }
+
+  /// The rounds that have ended, in segments.
+  const segments& past() const { return _past; }
+
+  /// Turns an example, feature by feature, into the predictions f_1 .. f_n that the past predictors make for it. f_k is
+  /// the predictor before round k, or the average of those before the rounds of segment k: what a round changes counts
+  /// from the next one on.
   ///
   /// Weights that the same rounds have changed, as all of an example often are, are summed before their changes are
   /// spread over the rounds.
@@ -52,7 +63,7 @@ public:
   {
   public:
     /// \param changes from predictor to predictor, f_1, f_2 - f_1, f_3 - f_2, ..: all zero before
-    void start(const weight_history& history, double* changes, std::size_t rounds);
+    void start(const weight_history& history, double* changes);
     /// \param now the weight's value, which it always had if no round is known to have changed it
     void add(uint64_t weight, float x, float now);
     void finish();
@@ -60,11 +71,10 @@ public:
   private:
     const weight_history* _history = nullptr;
     double* _changes = nullptr;
-    std::size_t _rounds = 0;
     const timeline* _group = nullptr;  ///< one of those changed in the same rounds that are being summed
     double _x = 0.;                    ///< its feature's value
     std::size_t _members = 0;
-    std::vector<double> _sums;  ///< over the group if it has several members, for each of its rounds
+    std::vector<double> _sums;  ///< over the group, for each of its rounds
   };
 
   std::size_t weights() const { return _timelines.size(); }
@@ -73,7 +83,7 @@ public:
 
   /// The same history gives the same bytes.
   std::string serialize() const;
-  /// \return false, and an empty history, if the bytes are not what serialize writes
+  /// \return false, and an empty history, if the bytes are not what serialize writes with this budget
   bool deserialize(const char* bytes, std::size_t size);
 
 private:
@@ -87,15 +97,19 @@ private:
     std::vector<float> values;         ///< before, and from each of the predictors on
 
     void append(uint32_t predictor, float value);
+    void clear();
   };
 
+  segments _past;
   weight_index _index;
   std::vector<uint64_t> _weights;  ///< whose timelines these are
   std::vector<timeline> _timelines;
   std::size_t _entries = 0;
   mutable uint32_t _next = 0;  ///< a guess: features come in the order in which they came first
+  timeline _coarse;            ///< room to work in
 
   uint32_t find(uint64_t weight) const;
   timeline& add(uint64_t weight, float initial);
+  void coarsen(timeline& line);
 };
 }  // namespace opo_cmab

@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -68,7 +67,6 @@ private:
   opo_cmab::policy _policy;
 
   void warn_of_cost(const VW::multi_ex& examples);
-  void save(VW::io_buf& io) const;
   void load(VW::io_buf& io);
 };
 
@@ -79,7 +77,9 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
   double* changes = _tap.stop_noting();
 
   _policy.start(_settings, examples.size());
-  _policy.replay(changes, _tap.rounds, _map);
+  const auto& past = _tap.history.past();
+  if (past.budget() == 0) { _policy.replay(changes, past.rounds(), _map); }
+  else { _policy.replay(changes, past, _map); }
 
   auto& preds = examples[0]->pred.a_s;
   for (auto& pred : preds) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
@@ -96,7 +96,7 @@ void cb_explore_adf_opo_cmab::learn(learner& base, VW::multi_ex& examples)
     examples[0]->pred.a_s = std::move(predictions);
   }
   else { opo_cmab::learn_unweighted(base, examples); }
-  ++_tap.rounds;
+  _tap.history.end_round();
 }
 
 void cb_explore_adf_opo_cmab::warn_of_cost(const VW::multi_ex& examples)
@@ -112,7 +112,8 @@ void cb_explore_adf_opo_cmab::warn_of_cost(const VW::multi_ex& examples)
 
 void cb_explore_adf_opo_cmab::persist_metrics(VW::metric_sink& metrics) const
 {
-  metrics.set_uint("opo_rounds", _tap.rounds);
+  metrics.set_uint("opo_rounds", _tap.history.past().rounds());
+  metrics.set_uint("opo_segments", _tap.history.past().size());
   metrics.set_uint("opo_history_entries", _tap.history.entries());
   metrics.set_uint("opo_history_bytes", _tap.history.bytes());
 }
@@ -123,30 +124,20 @@ void cb_explore_adf_opo_cmab::save_load(VW::io_buf& io, bool read, bool text)
   if (read) { load(io); }
   else if (text)
   {
-    const auto summary = fmt::format("opo_rounds = {}\nopo_history_weights = {}\nopo_history_entries = {}\n",
-        _tap.rounds, _tap.history.weights(), _tap.history.entries());
+    const auto& history = _tap.history;
+    const auto summary =
+        fmt::format("opo_rounds = {}\nopo_segments = {}\nopo_history_weights = {}\nopo_history_entries = {}\n",
+            history.past().rounds(), history.past().size(), history.weights(), history.entries());
     io.bin_write_fixed(summary.data(), summary.size());
   }
-  else { save(io); }
-}
-
-void cb_explore_adf_opo_cmab::save(VW::io_buf& io) const
-{
-  std::string state(reinterpret_cast<const char*>(&_tap.rounds), sizeof(_tap.rounds));
-  state += _tap.history.serialize();
-  _state.save(io, state);
+  else { _state.save(io, _tap.history.serialize()); }
 }
 
 void cb_explore_adf_opo_cmab::load(VW::io_buf& io)
 {
   std::string state;
   if (!_state.load(io, state)) { return; }  // a model without a history: its weights are the first predictor
-  constexpr auto head = sizeof(_tap.rounds);
-  if (state.size() < head || !_tap.history.deserialize(state.data() + head, state.size() - head))
-  {
-    _state.throw_damaged("it is no history");
-  }
-  std::memcpy(&_tap.rounds, state.data(), head);
+  if (!_tap.history.deserialize(state.data(), state.size())) { _state.throw_damaged("it is no history"); }
 }
 
 /// Predictors that the history of the weights reproduces: linear in weights that only learning changes.
@@ -208,6 +199,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   float gamma = 0.f;
   float beta = 0.f;
   float decay = 0.f;
+  int32_t budget = 0;
   bool importance_weighted = false;
   opo_cmab::explorer_options explorer;
 
@@ -236,6 +228,11 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
                .default_value(.9f)
                .help("What is left of the past after a round: pi_{k+1} is proportional to "
                      "pi_k^[opo_decay]*exp(-[opo_eta]*loss). 1 is Algorithm 1; less forgets models that were wrong"))
+      .add(make_option("opo_budget", budget)
+               .keep()
+               .default_value(0)
+               .help("At most so many steps a decision, and a history of at most so many segments, however long the "
+                     "stream: the longer ago, the coarser. 0 is exact: a step for each past round"))
       .add(make_option("opo_importance_weighted", importance_weighted)
                .keep()
                .help("Weight examples by the inverse of their logged probability when learning, as the paper's "
@@ -251,6 +248,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   opo_cmab::require_nonnegative("--opo_gamma", gamma);
   opo_cmab::require_nonnegative("--opo_beta", beta);
   if (!(decay >= 0.f && decay <= 1.f)) { THROW("--opo_decay must be in [0, 1]: " << decay); }
+  if (budget < 0 || budget == 1) { THROW("--opo_budget must be 0 (exact) or at least 2: " << budget); }
   if (options.was_supplied("feature_mask")) { THROW("--opo_cmab does not work with --feature_mask"); }
   if (stack_builder.get_feature_width_above() != 1)
   {
@@ -262,6 +260,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   explorer.prepare("opo_cmab", stack_builder,
       {{"opo_eta", eta}, {"opo_decay", decay},
           {constant_beta ? "opo_beta" : "opo_gamma", constant_beta ? beta : gamma}});
+  opo_cmab::keep_option(options, "opo_budget", std::to_string(budget));
 
   auto base = require_multiline(stack_builder.setup_base_learner());
   require_linear(*base, all);

@@ -27,7 +27,8 @@ void tap::start_noting(std::size_t actions)
   _noting = true;
   _actions = actions;
   _noted = 0;
-  if (_changes.size() < rounds * actions) { _changes.resize(rounds * actions); }
+  const auto needed = history.past().size() * actions;
+  if (_changes.size() < needed) { _changes.resize(needed); }
 }
 
 double* tap::stop_noting()
@@ -37,25 +38,24 @@ double* tap::stop_noting()
   return _changes.data();
 }
 
+/// A weight by its number, not by its place: -t lays the weights out more densely than learning does.
+uint64_t tap::number_of(uint64_t index) const { return (index & _all.weights.mask()) >> _all.weights.stride_shift(); }
+
 void tap::note_feature(tap& self, float x, uint64_t index)
 {
-  const uint64_t weight = index & self._all.weights.mask();
-  self._past.add(weight, x, self._all.weights[weight]);
+  self._past.add(self.number_of(index), x, self._all.weights[index]);
 }
 
-void tap::note_weight(tap& self, float, uint64_t index)
-{
-  const uint64_t weight = index & self._all.weights.mask();
-  self._before.push_back({weight, self._all.weights[weight]});
-}
+void tap::note_weight(tap& self, float, uint64_t index) { self._before.push_back({index, self._all.weights[index]}); }
 
 void tap::predict(learner& base, VW::example& ec)
 {
   base.predict(ec);
   if (!_noting) { return; }
-  if (rounds > 0)
+  const auto past = history.past().size();
+  if (past > 0)
   {
-    _past.start(history, _changes.data() + _noted * rounds, rounds);
+    _past.start(history, _changes.data() + _noted * past);
     VW::foreach_feature<tap, uint64_t, note_feature>(_all, ec, *this);
     _past.finish();
   }
@@ -70,7 +70,7 @@ void tap::learn(learner& base, VW::example& ec)
   learn_or_update(base, ec);
   for (const auto& change : _before)
   {
-    history.record(change.weight, rounds, change.before, _all.weights[change.weight]);
+    history.record(number_of(change.index), change.before, _all.weights[change.index]);
   }
 }
 }  // namespace opo_cmab
@@ -89,11 +89,13 @@ void update(tap& data, learner& base, VW::example& ec) { data.learn<base_update>
 
 std::shared_ptr<learner> VW::reductions::opo_tap_setup(VW::setup_base_i& stack_builder)
 {
-  if (!stack_builder.get_options()->was_supplied("opo_cmab")) { return nullptr; }
+  const options_i& options = *stack_builder.get_options();
+  if (!options.was_supplied("opo_cmab")) { return nullptr; }
+  const auto budget = options.get_typed_option<int32_t>("opo_budget").value();  // checked by the explorer
 
   auto base = require_singleline(stack_builder.setup_base_learner());
-  return make_reduction_learner(VW::make_unique<tap>(*stack_builder.get_all_pointer()), base, learn, predict,
-      stack_builder.get_setupfn_name(opo_tap_setup))
+  return make_reduction_learner(VW::make_unique<tap>(*stack_builder.get_all_pointer(), static_cast<uint32_t>(budget)),
+      base, learn, predict, stack_builder.get_setupfn_name(opo_tap_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)
       .set_update(update)
       .build();

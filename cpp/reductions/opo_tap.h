@@ -14,14 +14,14 @@ namespace opo_cmab
 class tap
 {
 public:
-  explicit tap(VW::workspace& all) : _all(all) {}
+  /// \param budget of the history
+  tap(VW::workspace& all, uint32_t budget) : history(budget), _all(all) {}
 
-  weight_history history;
-  uint32_t rounds = 0;  ///< labelled rounds learnt so far
+  weight_history history;  ///< of the labelled rounds learnt so far
 
   /// From here on, turns the features of each example predicted into its past predictions: an example an action.
   void start_noting(std::size_t actions);
-  /// Of each action, of each round: the change from predictor to predictor. To be handed back all zero.
+  /// Of each action, of each round or segment: the change from predictor to predictor. To be handed back all zero.
   double* stop_noting();
 
   void predict(VW::LEARNER::learner& base, VW::example& ec);
@@ -32,7 +32,7 @@ private:
   class change
   {
   public:
-    uint64_t weight;
+    uint64_t index;
     float before;
   };
 
@@ -44,6 +44,7 @@ private:
   weight_history::past_predictions _past;
   std::vector<change> _before;
 
+  uint64_t number_of(uint64_t index) const;
   static void note_feature(tap& self, float x, uint64_t index);
   static void note_weight(tap& self, float x, uint64_t index);
 };

@@ -17,9 +17,9 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 
-from ._kernel import WeightHistory, policies, policy
+from ._kernel import WeightHistory, bounded_policy, policies, policy, segment_starts
 
-__all__ = ["WeightHistory", "__version__", "policies", "policy"]
+__all__ = ["WeightHistory", "__version__", "bounded_policy", "policies", "policy", "segment_starts"]
 __version__ = "0.1.0"
 
 _HERE = Path(__file__).parent
