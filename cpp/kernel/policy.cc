@@ -114,13 +114,9 @@ void policy::start(const policy_settings& settings, std::size_t actions)
   if (settings.decay != _settings.decay) { _decayed.clear(); }
   _settings = settings;
   _k = 1;
-  _leader = 0;
-  _leader_alone = actions == 1;
-  _pi.assign(actions, 1. / static_cast<double>(actions));
-  _log_weights.assign(actions, 0.);
-  _counts.assign(actions, 1.);
-  _inverse_counts.assign(actions, 1.);
+  _all.start(actions);
   _half_betas.resize(BLOCK);
+  _live_losses.resize(actions * STRETCH);
   _others.resize(actions);
   _differences.resize(actions * STRETCH);
   _losses.resize(BLOCK * actions);
@@ -129,7 +125,7 @@ void policy::start(const policy_settings& settings, std::size_t actions)
 void policy::compute_half_betas(std::size_t rounds)
 {
   while (_roots.size() < _k + rounds) { _roots.push_back(std::sqrt(static_cast<double>(_roots.size()))); }
-  const double scale = 0.5 * _settings.gamma / std::sqrt(static_cast<double>(_pi.size()));
+  const double scale = 0.5 * _settings.gamma / std::sqrt(static_cast<double>(_all.pi.size()));
   for (std::size_t i = 0; i < rounds; ++i)
   {
     _half_betas[i] = _settings.beta >= 0. ? 0.5 * _settings.beta : scale * _roots[_k + i];
@@ -138,89 +134,141 @@ void policy::compute_half_betas(std::size_t rounds)
 
 void policy::step(const double* losses)
 {
-  step_one(losses, 1, half_beta(static_cast<double>(_k)));
+  _all.step(losses, 1, half_beta(static_cast<double>(_k)), _settings);
   ++_k;
 }
 
-/// \param losses of each action, `stride` apart
-void policy::step_one(const double* losses, std::size_t stride, double half_beta)
+void policy::state::start(std::size_t actions)
 {
-  const std::size_t n = _pi.size();
-  for (std::size_t a = 0; a < n; ++a)
+  pi.assign(actions, 1. / static_cast<double>(actions));
+  log_weights.assign(actions, 0.);
+  counts.assign(actions, 1.);
+  inverse_counts.assign(actions, 1.);
+  leader = 0;
+  leader_alone = actions == 1;
+}
+
+void policy::state::copy(std::size_t action, const state& from, std::size_t action_there)
+{
+  pi[action] = from.pi[action_there];
+  log_weights[action] = from.log_weights[action_there];
+  counts[action] = from.counts[action_there];
+  inverse_counts[action] = from.inverse_counts[action_there];
+}
+
+double policy::state::step(const double* losses, std::size_t stride, double half_beta, const policy_settings& settings)
+{
+  for (std::size_t a = 0; a < pi.size(); ++a)
   {
-    const double loss = optimistic_loss(losses[a * stride], half_beta, _inverse_counts[a]);
-    _log_weights[a] = _settings.decay * _log_weights[a] - _settings.eta * loss;
-    if (_pi[a] > 0.)
+    const double loss = optimistic_loss(losses[a * stride], half_beta, inverse_counts[a]);
+    log_weights[a] = settings.decay * log_weights[a] - settings.eta * loss;
+    if (pi[a] > 0.)
     {
-      _counts[a] += _pi[a];
-      _inverse_counts[a] = 1. / _counts[a];
+      counts[a] += pi[a];
+      inverse_counts[a] = 1. / counts[a];
+    }
+  }
+  return update_probabilities();
+}
+
+double policy::state::update_probabilities()
+{
+  const auto largest = std::max_element(log_weights.begin(), log_weights.end());
+  const double shift = *largest;
+  leader = largest - log_weights.begin();
+  double total = 1.;
+  for (std::size_t a = 0; a < pi.size(); ++a)
+  {
+    log_weights[a] -= shift;  // relative to the largest, for precision
+    if (a == leader) { continue; }
+    pi[a] = log_weights[a] > NEGLIGIBLE ? std::exp(log_weights[a]) : 0.;
+    total += pi[a];
+  }
+  pi[leader] = 1.;
+  leader_alone = total == 1.;
+  if (!leader_alone)
+  {
+    const double inverse_total = 1. / total;
+    for (auto& p : pi) { p *= inverse_total; }
+  }
+  return shift;
+}
+
+/// Steps through a stretch as if the actions that are live now stayed the only ones.
+/// \return false, with nothing done, if they do not, or if too many are live for this to be worth while
+bool policy::step_stretch(std::size_t first)
+{
+  const std::size_t n = _all.pi.size();
+  const double* half_betas = &_half_betas[first];
+  _live_actions.clear();
+  _other_actions.clear();
+  for (std::size_t a = 0; a < n; ++a) { (_all.pi[a] > 0. ? _live_actions : _other_actions).push_back(a); }
+  const std::size_t live = _live_actions.size();
+  if (live > 1 && 2 * live > n) { return false; }
+
+  // What the largest log weight loses in each round, over eta: the others' losses count relative to it.
+  double leader_losses[STRETCH];
+  _live.start(live);
+  for (std::size_t i = 0; i < live; ++i) { _live.copy(i, _all, _live_actions[i]); }
+  if (live == 1)
+  {
+    losses_if_always_played(&_losses[_live_actions[0] * BLOCK + first], half_betas, _live.counts[0], leader_losses);
+    _live.counts[0] += STRETCH;
+    _live.inverse_counts[0] = 1. / _live.counts[0];
+  }
+  else
+  {
+    for (std::size_t i = 0; i < live; ++i)
+    {
+      std::copy_n(&_losses[_live_actions[i] * BLOCK + first], STRETCH, &_live_losses[i * STRETCH]);
+    }
+    for (int k = 0; k < STRETCH; ++k)
+    {
+      leader_losses[k] = -_live.step(&_live_losses[k], STRETCH, half_betas[k], _settings) / _settings.eta;
     }
   }
 
-  update_probabilities();
-}
-
-void policy::update_probabilities()
-{
-  const std::size_t n = _pi.size();
-  const auto largest = std::max_element(_log_weights.begin(), _log_weights.end());
-  const double shift = *largest;
-  _leader = largest - _log_weights.begin();
-  double total = 1.;
-  for (std::size_t a = 0; a < n; ++a)
+  const std::size_t others = _other_actions.size();
+  for (std::size_t i = 0; i < others; ++i)
   {
-    _log_weights[a] -= shift;  // relative to the largest, for precision
-    if (a == _leader) { continue; }
-    _pi[a] = _log_weights[a] > NEGLIGIBLE ? std::exp(_log_weights[a]) : 0.;
-    total += _pi[a];
-  }
-  _pi[_leader] = 1.;
-  _leader_alone = total == 1.;
-  if (!_leader_alone)
-  {
-    const double inverse_total = 1. / total;
-    for (auto& p : _pi) { p *= inverse_total; }
-  }
-}
-
-/// Steps through a stretch as if the leader, alone now, stayed alone.
-/// \return false, with nothing done, if it does not
-bool policy::step_stretch(std::size_t first)
-{
-  if (!_leader_alone) { return false; }
-  const std::size_t n = _pi.size();
-  const double* half_betas = &_half_betas[first];
-  double leader_losses[STRETCH];
-  losses_if_always_played(&_losses[_leader * BLOCK + first], half_betas, _counts[_leader], leader_losses);
-
-  // The others, in order, with the last in the leader's place.
-  const auto other = [this, n](std::size_t i) { return i == _leader ? n - 1 : i; };
-  for (std::size_t i = 0; i + 1 < n; ++i)
-  {
-    const std::size_t a = other(i);
+    const std::size_t a = _other_actions[i];
     differences_if_never_played(
-        &_losses[a * BLOCK + first], half_betas, _inverse_counts[a], leader_losses, &_differences[i * STRETCH]);
-    _others[i] = _log_weights[a];  // the leader's is 0
+        &_losses[a * BLOCK + first], half_betas, _all.inverse_counts[a], leader_losses, &_differences[i * STRETCH]);
+    _others[i] = _all.log_weights[a];
   }
   std::size_t i = 0;
-  while (i + 1 < n)
+  while (i < others)
   {
-    const bool four = i + 4 < n;
+    const bool four = i + 4 <= others;
     const double largest = four
         ? step_relative_weights<4>(&_others[i], &_differences[i * STRETCH], _settings.eta, _settings.decay)
         : step_relative_weights<1>(&_others[i], &_differences[i * STRETCH], _settings.eta, _settings.decay);
     if (largest > NEGLIGIBLE) { return false; }
     i += four ? 4 : 1;
   }
-  for (i = 0; i + 1 < n; ++i) { _log_weights[other(i)] = _others[i]; }
-  _counts[_leader] += STRETCH;
-  _inverse_counts[_leader] = 1. / _counts[_leader];
+  for (i = 0; i < others; ++i) { _all.log_weights[_other_actions[i]] = _others[i]; }
+  for (i = 0; i < live; ++i) { _all.copy(_live_actions[i], _live, i); }
+  _k += STRETCH;
   return true;
 }
 
-void policy::replay(double* changes, std::size_t rounds, const loss_map& map)
+void policy::observe(const step_observer& observer, const double* losses, std::size_t stride, uint32_t rounds)
 {
-  const std::size_t n = _pi.size();
+  const double mean = rounds > 1 ? decay_over(rounds).mean : 0.;
+  const double half_beta_then = half_beta(static_cast<double>(_k) + mean);
+  std::vector<double> own_losses(_all.pi.size());
+  std::vector<double> bonuses(_all.pi.size());
+  for (std::size_t a = 0; a < _all.pi.size(); ++a)
+  {
+    own_losses[a] = losses[a * stride];
+    bonuses[a] = std::min(1., half_beta_then / (_all.counts[a] + mean * _all.pi[a]));
+  }
+  observer(_k - 1, rounds, own_losses.data(), bonuses.data(), _all.pi.data());
+}
+
+void policy::replay(double* changes, std::size_t rounds, const loss_map& map, const step_observer& observer)
+{
+  const std::size_t n = _all.pi.size();
   _predictions.assign(n, 0.);
   for (std::size_t first = 0; first < rounds; first += BLOCK)
   {
@@ -240,10 +288,14 @@ void policy::replay(double* changes, std::size_t rounds, const loss_map& map)
     while (k < count)
     {
       const std::size_t next = std::min(k + STRETCH, count);
-      if (next == k + STRETCH && step_stretch(k)) { k = next; }
-      for (; k < next; ++k) { step_one(&_losses[k], BLOCK, _half_betas[k]); }
+      if (next == k + STRETCH && !observer && step_stretch(k)) { k = next; }
+      for (; k < next; ++k)
+      {
+        if (observer) { observe(observer, &_losses[k], BLOCK, 1); }
+        _all.step(&_losses[k], BLOCK, _half_betas[k], _settings);
+        ++_k;
+      }
     }
-    _k += count;
   }
 }
 
@@ -267,7 +319,7 @@ policy::decayed_rounds policy::decay_over(uint32_t rounds)
 double policy::half_beta(double k) const
 {
   return 0.5 *
-      (_settings.beta >= 0. ? _settings.beta : _settings.gamma * std::sqrt(k / static_cast<double>(_pi.size())));
+      (_settings.beta >= 0. ? _settings.beta : _settings.gamma * std::sqrt(k / static_cast<double>(_all.pi.size())));
 }
 
 /// Several rounds of the same losses and the same policy at once.
@@ -275,39 +327,40 @@ void policy::step_several(const double* losses, uint32_t rounds)
 {
   const auto decayed = decay_over(rounds);
   const double half_beta_then = half_beta(static_cast<double>(_k) + decayed.mean);
-  for (std::size_t a = 0; a < _pi.size(); ++a)
+  for (std::size_t a = 0; a < _all.pi.size(); ++a)
   {
-    const double inverse_count = _pi[a] > 0. ? 1. / (_counts[a] + decayed.mean * _pi[a]) : _inverse_counts[a];
+    const double inverse_count =
+        _all.pi[a] > 0. ? 1. / (_all.counts[a] + decayed.mean * _all.pi[a]) : _all.inverse_counts[a];
     const double loss = optimistic_loss(losses[a], half_beta_then, inverse_count);
-    _log_weights[a] = decayed.left * _log_weights[a] - _settings.eta * decayed.sum * loss;
-    if (_pi[a] > 0.)
+    _all.log_weights[a] = decayed.left * _all.log_weights[a] - _settings.eta * decayed.sum * loss;
+    if (_all.pi[a] > 0.)
     {
-      _counts[a] += rounds * _pi[a];
-      _inverse_counts[a] = 1. / _counts[a];
+      _all.counts[a] += rounds * _all.pi[a];
+      _all.inverse_counts[a] = 1. / _all.counts[a];
     }
   }
-  update_probabilities();
+  _all.update_probabilities();
   _k += rounds;
 }
 
 /// For how many rounds the leader, alone now, stays ahead: as it is played its bonus shrinks, and the others' do not.
 uint32_t policy::rounds_alike(const double* losses, uint32_t at_most) const
 {
-  if (!_leader_alone) { return 1; }
+  if (!_all.leader_alone) { return 1; }
   double alike = at_most;
   const double bonus = half_beta(static_cast<double>(_k));
-  for (std::size_t a = 0; a < _pi.size(); ++a)
+  for (std::size_t a = 0; a < _all.pi.size(); ++a)
   {
-    if (a == _leader) { continue; }
-    const double gap = losses[_leader] - optimistic_loss(losses[a], bonus, _inverse_counts[a]);
-    if (gap > 0.) { alike = std::min(alike, bonus / gap - _counts[_leader]); }
+    if (a == _all.leader) { continue; }
+    const double gap = losses[_all.leader] - optimistic_loss(losses[a], bonus, _all.inverse_counts[a]);
+    if (gap > 0.) { alike = std::min(alike, bonus / gap - _all.counts[_all.leader]); }
   }
   return alike > 1. ? static_cast<uint32_t>(alike) : 1;
 }
 
-void policy::replay(double* changes, const segments& past, const loss_map& map)
+void policy::replay(double* changes, const segments& past, const loss_map& map, const step_observer& observer)
 {
-  const std::size_t n = _pi.size();
+  const std::size_t n = _all.pi.size();
   const std::size_t size = past.size();
   const auto& starts = past.starts();
   std::size_t long_ones = 0;
@@ -326,6 +379,7 @@ void policy::replay(double* changes, const segments& past, const loss_map& map)
     uint32_t left = starts[s + 1] - starts[s];
     if (left == 1)
     {
+      if (observer) { observe(observer, _losses.data(), 1, 1); }
       step(_losses.data());
       continue;
     }
@@ -336,6 +390,7 @@ void policy::replay(double* changes, const segments& past, const loss_map& map)
     {
       const auto least = static_cast<uint32_t>((left + steps - 1) / steps);
       const uint32_t rounds = std::min(left, std::max(least, rounds_alike(_losses.data(), left)));
+      if (observer) { observe(observer, _losses.data(), 1, rounds); }
       step_several(_losses.data(), rounds);
       left -= rounds;
       --steps;

@@ -245,40 +245,55 @@ void weight_history::past_predictions::add(uint64_t weight, float x, float now)
   ++_members;
 }
 
-/// Spreads the changes of the group over the rounds or segments.
 void weight_history::past_predictions::finish()
 {
   if (_group == nullptr) { return; }
-  const auto& predictors = _group->predictors;
-  const auto& past = _history->_past;
-  const std::size_t n = _group->latest < past.rounds() ? predictors.size() : predictors.size() - 1;  // one is to come
-  const float* values = _group->values.data();
-  const auto change = [&](std::size_t k)
-  { return _members == 1 ? _x * (static_cast<double>(values[k + 1]) - static_cast<double>(values[k])) : _sums[k]; };
-  if (past.budget() == 0)
+  if (_members > 1)
   {
-    for (std::size_t k = 0; k < n; ++k) { _changes[predictors[k]] += change(k); }
+    const double* sums = _sums.data();
+    spread([sums](std::size_t k) { return sums[k]; });
   }
   else
   {
-    const uint32_t* starts = past.starts().data();
-    std::size_t segment = 0;
-    for (std::size_t k = 0; k < n; ++k)
-    {
-      while (starts[segment + 1] <= predictors[k]) { ++segment; }
-      if (predictors[k] == starts[segment])
-      {
-        _changes[segment] += change(k);
-        continue;
-      }
-      // It counts for a part of its segment, and all of the next.
-      const uint32_t end = starts[segment + 1];
-      const double now = change(k) * (end - predictors[k]) / (end - starts[segment]);
-      _changes[segment] += now;
-      if (end < past.rounds()) { _changes[segment + 1] += change(k) - now; }
-    }
+    const float* values = _group->values.data();
+    const double x = _x;
+    spread([values, x](std::size_t k)
+        { return x * (static_cast<double>(values[k + 1]) - static_cast<double>(values[k])); });
   }
   _group = nullptr;
+}
+
+/// Spreads the changes of the group over the rounds or segments.
+template <typename ChangeAt>
+void weight_history::past_predictions::spread(ChangeAt change_at) const
+{
+  const auto& past = _history->_past;
+  const uint32_t* predictors = _group->predictors.data();
+  // One may be to come.
+  const std::size_t n = _group->predictors.size() - (_group->latest < past.rounds() ? 0 : 1);
+  double* changes = _changes;
+  if (past.budget() == 0)
+  {
+    for (std::size_t k = 0; k < n; ++k) { changes[predictors[k]] += change_at(k); }
+    return;
+  }
+  const uint32_t* starts = past.starts().data();
+  std::size_t segment = 0;
+  for (std::size_t k = 0; k < n; ++k)
+  {
+    while (starts[segment + 1] <= predictors[k]) { ++segment; }
+    const double change = change_at(k);
+    if (predictors[k] == starts[segment])
+    {
+      changes[segment] += change;
+      continue;
+    }
+    // It counts for a part of its segment, and all of the next.
+    const uint32_t end = starts[segment + 1];
+    const double now = change * (end - predictors[k]) / (end - starts[segment]);
+    changes[segment] += now;
+    if (end < past.rounds()) { changes[segment + 1] += change - now; }
+  }
 }
 
 std::size_t weight_history::bytes() const

@@ -74,7 +74,10 @@ public:
     const timeline* _group = nullptr;  ///< one of those changed in the same rounds that are being summed
     double _x = 0.;                    ///< its feature's value
     std::size_t _members = 0;
-    std::vector<double> _sums;  ///< over the group, for each of its rounds
+    std::vector<double> _sums;  ///< over the group if it has several members, for each of its rounds
+
+    template <typename ChangeAt>
+    void spread(ChangeAt change_at) const;
   };
 
   std::size_t weights() const { return _timelines.size(); }

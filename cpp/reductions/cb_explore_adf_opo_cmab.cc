@@ -54,6 +54,8 @@ public:
   void save_load(VW::io_buf& io, bool read, bool text);
   void persist_metrics(VW::metric_sink& metrics) const;
 
+  opo_cmab::explanation* explaining = nullptr;  ///< where predictions write down their steps, if anywhere
+
 private:
   opo_cmab::policy_settings _settings;
   opo_cmab::loss_map _map;
@@ -66,9 +68,15 @@ private:
   bool _warned_of_cost = false;
   opo_cmab::policy _policy;
 
+  opo_cmab::step_observer start_explaining(std::size_t actions) const;
   void warn_of_cost(const VW::multi_ex& examples);
   void load(VW::io_buf& io);
 };
+
+void append(std::vector<double>& values, const double* more, std::size_t count)
+{
+  values.insert(values.end(), more, more + count);
+}
 
 void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
 {
@@ -78,12 +86,33 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
 
   _policy.start(_settings, examples.size());
   const auto& past = _tap.history.past();
-  if (past.budget() == 0) { _policy.replay(changes, past.rounds(), _map); }
-  else { _policy.replay(changes, past, _map); }
+  const auto observer = start_explaining(examples.size());
+  if (past.budget() == 0) { _policy.replay(changes, past.rounds(), _map, observer); }
+  else { _policy.replay(changes, past, _map, observer); }
+  if (explaining != nullptr) { append(explaining->policies, _policy.probabilities().data(), examples.size()); }
 
   auto& preds = examples[0]->pred.a_s;
   for (auto& pred : preds) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
   VW::explore::enforce_minimum_probability(_epsilon, true, VW::begin_scores(preds), VW::end_scores(preds));
+}
+
+/// An observer that writes down the steps, or none.
+opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t actions) const
+{
+  if (explaining == nullptr) { return nullptr; }
+  auto& target = *explaining;
+  target = {};
+  target.min_cost = _costs.min;
+  target.max_cost = _costs.max;
+  return [&target, actions](
+             std::size_t first, std::size_t rounds, const double* losses, const double* bonuses, const double* pi)
+  {
+    target.first_rounds.push_back(first);
+    target.rounds.push_back(rounds);
+    append(target.losses, losses, actions);
+    append(target.bonuses, bonuses, actions);
+    append(target.policies, pi, actions);
+  };
 }
 
 void cb_explore_adf_opo_cmab::learn(learner& base, VW::multi_ex& examples)
@@ -189,6 +218,15 @@ void persist_metrics(cb_explore_adf_base<cb_explore_adf_opo_cmab>& data, VW::met
   data.explore.persist_metrics(metrics);
 }
 }  // namespace
+
+void opo_cmab::explain_into(VW::workspace& all, explanation* target)
+{
+  if (!all.options->was_supplied("opo_cmab")) { THROW("only decisions of --opo_cmab can be explained"); }
+  auto* explorer = all.l->get_learner_by_name_prefix("cb_explore_adf_opo_cmab");
+  static_cast<cb_explore_adf_base<cb_explore_adf_opo_cmab>*>(
+      explorer->get_internal_type_erased_data_pointer_test_use_only())
+      ->explore.explaining = target;
+}
 
 std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup_base_i& stack_builder)
 {

@@ -2,7 +2,29 @@
 
 #include "vw/core/vw_fwd.h"
 
+#include <cstdint>
 #include <memory>
+#include <vector>
+
+namespace opo_cmab
+{
+/// Why a decision is what it is: the steps of the replay that led to it. Matrices have a row for each step and a column
+/// for each action.
+class explanation
+{
+public:
+  float min_cost = 0.f;
+  float max_cost = 1.f;
+  std::vector<uint64_t> first_rounds;  ///< of each step, counted from 0
+  std::vector<uint64_t> rounds;        ///< how many: 1 without a budget
+  std::vector<double> losses;          ///< predicted by the model of the round, mapped to [0, 1] but not clipped
+  std::vector<double> bonuses;
+  std::vector<double> policies;  ///< before each step, and after the last
+};
+
+/// From here on predictions write down their steps, each over the last; nullptr: no more. Throws without --opo_cmab.
+void explain_into(VW::workspace& all, explanation* target);
+}  // namespace opo_cmab
 
 namespace VW
 {

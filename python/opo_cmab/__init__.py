@@ -8,18 +8,29 @@ Importing this package puts our engine, VW with our reductions, under the ``vowp
 
 Everything else of ``vowpalwabbit`` is as it was.
 
+``explain`` shows why a decision is what it is.
+
 ``policy`` and ``policies`` are the engine's recursion on a matrix of past predictions, for use with other models;
 ``opo_cmab.reference`` has the same in plain NumPy.
 """
 
 import sys
 from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from ._kernel import WeightHistory, bounded_policy, policies, policy, segment_starts
 
-__all__ = ["WeightHistory", "__version__", "bounded_policy", "policies", "policy", "segment_starts"]
+__all__ = [
+    "Explanation",
+    "WeightHistory",
+    "__version__",
+    "bounded_policy",
+    "explain",
+    "policies",
+    "policy",
+    "segment_starts",
+]
 __version__ = "0.1.0"
 
 _HERE = Path(__file__).parent
@@ -36,15 +47,25 @@ def _install_engine() -> None:
             "Put `import opo_cmab` before the first import of vowpalwabbit (and of what imports it), and restart."
         )
     spec = PathFinder.find_spec("pylibvw", [str(_HERE)])
-    if spec is None or spec.loader is None:
+    if spec is None or spec.origin is None:
         raise ImportError(f"the engine is missing from {_HERE}: install the package with `pip install .`")
+    for name in ("pylibvw", f"{__name__}._explain"):  # two modules in one file: they share one VW
+        _load(name, spec.origin)
+
+
+def _load(name: str, file: str) -> None:
+    spec = spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules["pylibvw"] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules["pylibvw"]
+        del sys.modules[name]
         raise
 
 
 _install_engine()
+
+from .explanation import Explanation, explain  # noqa: E402  needs the engine
