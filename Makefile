@@ -1,4 +1,4 @@
-# make reproduce: the comparison of explorers. make test: the tests. Each makes .venv and builds what is not built.
+# make reproduce: the paper's comparison of explorers. make test: the tests. Each makes .venv and builds what is not built.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -42,8 +42,8 @@ $(VENV)/benchmark-tools: $(VENV)/pip
 	@touch $@
 
 reproduce: $(VENV)/installed $(VENV)/benchmark-tools
-	@echo "== Comparing the explorers at their defaults (results/defaults; interrupted, it goes on where it stopped)"
-	$(BIN)/python -m benchmarks.compare_defaults --jobs $(JOBS)
+	@echo "== The paper's comparison (results/paper; interrupted, it goes on where it stopped)"
+	$(BIN)/python benchmarks/reproduce.py --suite paper --jobs $(JOBS)
 
 test: $(VENV)/installed $(VENV)/test-tools
 	@echo "== Testing"

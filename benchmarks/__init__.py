@@ -1,1 +1,1 @@
-"""The comparison of explorers. Run from the root of the checkout: python -m benchmarks.compare_defaults --help."""
+"""The comparison of explorers. Run from the root of the checkout: python benchmarks/reproduce.py --help."""

@@ -1,15 +1,13 @@
-"""Statistics and a plot for several algorithms on several data sets, after Demsar (JMLR 2006).
+"""Statistics for several algorithms on several data sets, after Demsar (JMLR 2006).
 
 Everything starts from a table of losses: a row for each data set, a column for each algorithm, no gaps.
 """
 
-from pathlib import Path
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, studentized_range, wilcoxon
 
 LEVEL = 0.05
@@ -31,22 +29,16 @@ def critical_difference(losses: pd.DataFrame) -> float:
     return float(studentized_range.ppf(1 - LEVEL, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n)))
 
 
-def against(losses: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """For each algorithm: on how many sets it is better than the reference, equal and worse, and Wilcoxon's p-value
-    of the difference, raw and after Holm's correction for the number of comparisons."""
-    differences = losses.drop(columns=reference).sub(losses[reference], axis=0)
-    # Wilcoxon's test is not defined when all differences are 0.
-    p_values = np.array([wilcoxon(d).pvalue if d.any() else 1.0 for _, d in differences.items()])
-    return pd.DataFrame(
-        {
-            "better": (differences < 0).sum(),
-            "equal": (differences == 0).sum(),
-            "worse": (differences > 0).sum(),
-            "p": p_values,
-            "p_holm": holm(p_values),
-        },
-        index=differences.columns,
-    )
+def pairs(losses: pd.DataFrame) -> pd.DataFrame:
+    """For every two algorithms: on how many sets the first is better, equal and worse, and the p-value of Wilcoxon's
+    signed-rank test over the sets, raw and after Holm's correction for the number of pairs."""
+    rows = []
+    for first, second in combinations(losses, 2):
+        d = losses[first] - losses[second]
+        p = wilcoxon(d).pvalue if d.any() else 1.0  # the test is not defined when all differences are 0
+        rows.append((first, second, (d < 0).sum(), (d == 0).sum(), (d > 0).sum(), p))
+    table = pd.DataFrame(rows, columns=["first", "second", "better", "equal", "worse", "p"])
+    return table.assign(p_holm=holm(table["p"].to_numpy(float)))
 
 
 def holm(p_values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -56,21 +48,3 @@ def holm(p_values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     corrected = np.empty_like(p_values)
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return corrected
-
-
-def plot_ranks(losses: pd.DataFrame, path: Path) -> None:
-    """A dot for each algorithm's average rank, best on top, and a bar as long as the critical difference."""
-    ranks = mean_ranks(losses).sort_values(ascending=False)
-    difference = critical_difference(losses)
-    figure = Figure(figsize=(7, 1.2 + 0.3 * len(ranks)), layout="constrained")
-    axes = figure.subplots()
-    axes.hlines(ranks.index, ranks.min(), ranks, color="lightgrey", zorder=1)
-    axes.scatter(ranks, ranks.index, color="black", zorder=2)
-    bar = len(ranks) - 0.3
-    axes.plot([ranks.min(), ranks.min() + difference], [bar, bar], color="tab:red", linewidth=3)
-    axes.text(ranks.min(), bar + 0.2, f"critical difference {difference:.2f} (Nemenyi, {LEVEL})", color="tab:red")
-    axes.set_ylim(-0.6, len(ranks) + 0.4)
-    axes.set_xlabel(f"average rank over {len(losses)} data sets (lower is better)")
-    axes.spines[["top", "right"]].set_visible(False)
-    with rc_context({"svg.hashsalt": "ranks"}):  # the same numbers give the same file
-        figure.savefig(path, metadata={"Date": None})

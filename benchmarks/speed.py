@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from opo_cmab.reference import policies
 
-from benchmarks.compare_defaults import VW, vw_build
+from benchmarks.vw import VW, vw_build
 
 BASELINE = "SquareCB"
 OURS = "OPO-CMAB"

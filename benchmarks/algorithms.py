@@ -1,0 +1,118 @@
+"""The algorithms of the comparison: how VW runs them, the paper's grids and the paper's choices.
+
+A plain name is the algorithm as the paper's published code ran it, faults included. A name with a suffix is ours:
+
+- OPO-CMAB is Algorithm 1 (--opo_decay 1) with VW's importance weights left on, as in the paper's experiments;
+  -unweighted is Algorithm 1 to the letter, whose regression is not weighted; -forgetting is what --opo_cmab does by
+  default.
+- AdaCB is VW's --squarecb --elim, which counts each new minimum instead of each survivor; -fixed is --adacb.
+- RegCB is VW's elimination variant, RegCB-opt its optimistic one.
+- Under logistic loss the published AdaCB and RegCB read margins as if they were costs, all others map them by the
+  sigmoid. Ours always map them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+
+import pandas as pd
+
+Value = str | float
+Params = dict[str, Value]  # by the names of the paper's table: loss, rho, gamma0, c0, eta, gamma, learning_rate
+
+LEARNING_RATES = (10, 1, 0.1, 0.01, 0.001)
+GAMMA0 = (1000, 700, 400, 100, 50, 10)
+RHO = (0.5, 0.25)
+C0 = (0.1, 0.01, 0.001)
+LOSSES = ("squared", "logistic")
+
+# The table of all tested values (fig:all_params in the paper): 755 settings.
+GRIDS: Mapping[str, Mapping[str, tuple[Value, ...]]] = MappingProxyType(
+    {
+        "Supervised": {"loss": ("logistic",), "learning_rate": LEARNING_RATES},
+        "SquareCB": {"loss": LOSSES, "rho": RHO, "gamma0": GAMMA0, "learning_rate": LEARNING_RATES},
+        "FastCB": {"loss": ("logistic",), "rho": RHO, "gamma0": GAMMA0, "learning_rate": LEARNING_RATES},
+        "AdaCB": {"loss": LOSSES, "rho": RHO, "gamma0": GAMMA0, "c0": C0, "learning_rate": LEARNING_RATES},
+        "RegCB": {"loss": LOSSES, "c0": C0, "learning_rate": LEARNING_RATES},
+        "OPO-CMAB": {
+            "loss": LOSSES,
+            "eta": (100, 10, 1, 0.2, 0.1, 0.01),
+            "gamma": (1, 0.1, 0.01),
+            "learning_rate": LEARNING_RATES,
+        },
+    }
+)
+FLAGS = {
+    "rho": "--gamma_exponent",
+    "gamma0": "--gamma_scale",
+    "c0": "--mellowness",
+    "eta": "--opo_eta",
+    "gamma": "--opo_gamma",
+    "learning_rate": "--learning_rate",
+}
+PARAMS = ("loss", *FLAGS)
+LINK = "--cb_score_link logistic"
+MARGINS = "--logistic_min 0 --logistic_max 1"  # no link, but the label range that costs need: VW's is -1 to 1
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    flags: str
+    paper: str | None = None  # whose grid and whose choices are its own; none: it runs at its defaults only
+    logistic: str = LINK  # what goes with --loss_function logistic
+    task: str = "--cbify {actions} --cb_explore_adf"
+
+    def grid(self) -> list[Params]:
+        """Every setting of the paper's table, in its order."""
+        if self.paper is None:
+            return []
+        grid = GRIDS[self.paper]
+        return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+    def command(self, actions: int, params: Params) -> str:
+        """The arguments of vw."""
+        words = [self.task.format(actions=actions), self.flags]
+        if params.get("loss") == "logistic":
+            words += ["--loss_function logistic", self.logistic]
+        words += [f"{flag} {params[name]:g}" for name, flag in FLAGS.items() if name in params]
+        return " ".join(word for word in words if word)
+
+
+SUPERVISED = "Supervised"
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
+    {
+        SUPERVISED: Algorithm("", SUPERVISED, logistic="", task="--oaa {actions}"),
+        "SquareCB": Algorithm("--squarecb", "SquareCB"),
+        "FastCB": Algorithm("--fastcb", "FastCB"),
+        "AdaCB": Algorithm("--squarecb --elim", "AdaCB", logistic=MARGINS),
+        "AdaCB-fixed": Algorithm("--adacb", "AdaCB"),
+        "RegCB": Algorithm("--regcb", "RegCB", logistic=MARGINS),
+        "RegCB-opt": Algorithm("--regcb --regcbopt", "RegCB"),
+        "OPO-CMAB": Algorithm("--opo_cmab --opo_decay 1 --opo_importance_weighted", "OPO-CMAB"),
+        "OPO-CMAB-unweighted": Algorithm("--opo_cmab --opo_decay 1", "OPO-CMAB"),
+        "OPO-CMAB-forgetting": Algorithm("--opo_cmab", "OPO-CMAB"),
+        "epsilon-greedy": Algorithm(""),
+        "bag": Algorithm("--bag 5"),
+        "cover": Algorithm("--cover 5"),
+        "softmax": Algorithm("--softmax"),
+    }
+)
+IN_THE_PAPER = tuple(GRIDS)
+TUNED = tuple(name for name, a in ALGORITHMS.items() if a.paper and name != "OPO-CMAB-forgetting")
+
+
+@cache
+def _papers_table() -> pd.DataFrame:
+    return pd.read_csv(Path(__file__).parent / "paper_params.csv", index_col=["dataset", "algorithm"])
+
+
+def papers_choice(dataset: int | str, algorithm: str) -> Params | None:
+    """The setting that the paper chose (its table fig:best-params); none for a set that is not in it."""
+    key = (dataset, ALGORITHMS[algorithm].paper)
+    if key not in _papers_table().index:
+        return None
+    row = _papers_table().loc[key].dropna()
+    return {name: value if name == "loss" else float(value) for name, value in row.items()}

@@ -1,0 +1,94 @@
+"""The report of a comparison: one page, with nothing to load from elsewhere."""
+
+import argparse
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from benchmarks import plots, ranking, tables
+from benchmarks.algorithms import ALGORITHMS, SUPERVISED
+from benchmarks.runner import Row
+
+TITLES = {
+    "paper": "The paper's comparison, run again",
+    "bakeoff": "Explorers on the bake-off's data sets",
+    "builtin": "Explorers on scikit-learn's data sets",
+}
+
+
+def image(svg: str) -> str:
+    """As an address that holds the picture itself: its ids and styles cannot meet those of another."""
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+
+
+def verdict(losses: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
+    """What the ranks and the tests say, in words."""
+    ranks = ranking.mean_ranks(losses).sort_values()
+    text = [f"{ranks.index[0]} has the best average rank, {ranks.iloc[0]:.2f} over {len(losses)} data sets."]
+    if losses.shape[1] >= 3:
+        p = ranking.friedman(losses)
+        text.append(f"Friedman's test that all {losses.shape[1]} explorers are alike: p = {p:.2g}.")
+    differ = pairs[pairs["p_holm"] < ranking.LEVEL]
+    text.append(
+        f"Of {len(pairs)} pairs {len(differ) or 'none'} differ{'s' if len(differ) == 1 else ''} at {ranking.LEVEL} "
+        "(Wilcoxon's signed-rank test over the data sets, Holm's correction for the number of pairs)."
+    )
+    return text
+
+
+def matrix(pairs: pd.DataFrame, order: Sequence[str]) -> list[list[Row | None]]:
+    """For every two explorers, row against column: sets better, equal, worse, and the p-values."""
+    cells: dict[tuple[str, str], Row] = {}
+    for pair in pairs.to_dict("records"):
+        first, second = pair["first"], pair["second"]
+        cells[first, second] = pair
+        cells[second, first] = pair | {"better": pair["worse"], "worse": pair["better"]}
+    return [[cells.get((row, column)) for column in order] for row in order]
+
+
+def render(
+    options: argparse.Namespace,
+    found: Mapping[str, pd.DataFrame],
+    losses: pd.DataFrame,
+    runs: pd.DataFrame,
+    pictures: Mapping[str, str],
+    left_out: tables.LeftOut,
+    sessions: Sequence[Row],
+) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["image"] = image
+    environment.globals |= {"colour": plots.colour, "dashes": plots.dashes, "len": len}
+    datasets = runs.drop_duplicates("dataset").set_index("dataset")[["name", "rows", "features", "actions"]]
+    order = list(found["summary"]["algorithm"])
+    names = [name for name in ALGORITHMS if name in set(runs["algorithm"])]
+    pv_loss = found["pv_loss"].set_index(["dataset", "algorithm"])
+    return environment.get_template("report.html").render(
+        title=TITLES[options.suite],
+        options=options,
+        session=sessions[-1],
+        seconds=sum(session["seconds"] for session in sessions),
+        peak_mb=max(session["peak_mb"] for session in sessions),
+        versions=sorted(set(runs["versions"])),
+        grids={name: ALGORITHMS[name].grid() for name in names},
+        datasets=datasets,
+        verdict=verdict(losses, found["pairs"]),
+        algorithms={name: ALGORITHMS[name] for name in names},
+        supervised=SUPERVISED if SUPERVISED in names else None,
+        explorers=list(losses),
+        losses=losses,
+        pv_loss=pv_loss,
+        summary=found["summary"].to_dict("records"),
+        order=order,
+        matrix=matrix(found["pairs"], order),
+        level=ranking.LEVEL,
+        words=tables.words_of_the_paper(found["pv_loss"]).to_dict("records") if options.suite == "paper" else [],
+        wins=tables.wins_as_the_paper_counts(losses).to_dict("records") if options.suite == "paper" else [],
+        best=found["best_params"].to_dict("records") if "best_params" in found else [],
+        pictures=pictures,
+        left_out=left_out,
+    )

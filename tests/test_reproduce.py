@@ -1,0 +1,318 @@
+"""The paper's comparison: its grids, its runs, what survives a kill, its tables and its report."""
+
+import html
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import datasets, plots, report, reproduce, runner, tables
+from benchmarks.algorithms import ALGORITHMS, GRIDS, IN_THE_PAPER, papers_choice
+from benchmarks.vw import round_losses
+
+ROOT = Path(__file__).parent.parent
+SMALL = ["--datasets", "iris", "wine", "--algorithms", "Supervised", "RegCB", "RegCB-opt", "--permutations", "2"]
+NAMES = "pv_loss", "best_params", "summary", "pairs", "differences"
+
+
+@pytest.fixture
+def compare(tmp_path):
+    """Runs a small comparison on scikit-learn's sets; where its results are."""
+
+    def run(*arguments: str, out: str = "out") -> Path:
+        reproduce.main([*arguments, "--out", str(tmp_path / out)])
+        return tmp_path / out
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A small comparison, run without interruption and on one core."""
+    out = tmp_path_factory.mktemp("whole")
+    reproduce.main([*SMALL, "--jobs", "1", "--out", str(out)])
+    return out
+
+
+def rows(out: Path) -> list[dict]:
+    return [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {f"{name}.{kind}": (out / f"{name}.{kind}").read_bytes() for name in NAMES for kind in ("csv", "tex")}
+
+
+def order(algorithm: str, params: dict, did: str = "iris") -> runner.Order:
+    dataset = next(d for d in datasets.builtin() if d.did == did)
+    return runner.Order(dataset, algorithm, params, 0, 0, "distinct")
+
+
+def test_the_grids_are_those_of_the_paper_s_table():
+    sizes = {name: len(ALGORITHMS[name].grid()) for name in GRIDS}
+    assert sizes == {"Supervised": 5, "SquareCB": 120, "FastCB": 60, "AdaCB": 360, "RegCB": 30, "OPO-CMAB": 180}
+    assert sum(sizes.values()) == 755
+
+
+def test_every_choice_of_the_paper_is_in_its_grid():
+    choices = [(did, name, papers_choice(did, name)) for did in datasets.PAPER for name in IN_THE_PAPER]
+    assert len(choices) == 18 * 6
+    assert [(did, name) for did, name, choice in choices if choice not in ALGORITHMS[name].grid()] == []
+    assert papers_choice(61, "RegCB") is None
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_losses_are_those_of_the_vw_program(vw, tmp_path, algorithm):
+    dataset = datasets.builtin()[0]
+    text = "\n".join(datasets.to_vw(dataset, 0)) + "\n"
+    (tmp_path / "data").write_text(text)
+    grid = ALGORITHMS[algorithm].grid()
+    for params in [{}, *grid[:1], *grid[-1:]]:  # the defaults, squared loss and logistic loss
+        command = ALGORITHMS[algorithm].command(dataset.actions, params)
+        losses = round_losses(command, text)
+        assert len(losses) == dataset.rows
+        average = f"average loss = {losses.count('1') / len(losses):.6f}\n"
+        assert average in vw(f"{command} -d {tmp_path / 'data'}").stderr
+
+
+def test_names_of_features_decide_whether_cbify_can_tell_two_apart():
+    command = ALGORITHMS["SquareCB"].command(2, {})
+    merged, distinct = (round_losses(command, text * 500) for text in ("1 | 0:1\n2 | 1:1\n", "1 | f0:1\n2 | f1:1\n"))
+    assert merged.count("1") / 1000 > 0.4
+    assert distinct.count("1") / 1000 < 0.05
+
+
+def test_the_same_tables_for_any_number_of_jobs(compare, whole):
+    assert contents(compare(*SMALL, "--jobs", "2")) == contents(whole)
+
+
+def test_rows_describe_themselves(whole):
+    for row in rows(whole):
+        assert row["command"] == ALGORITHMS[row["algorithm"]].command(row["actions"], row["params"])
+        assert row["pv_loss"] == pytest.approx(row["losses"].count("1") / row["rows"])
+        assert row["error"] is None
+        assert re.search(r"vw-opo-cmab \S+, VW 9.11.9, build [0-9a-f]{12}$", row["versions"])
+    phases = [row["phase"] for row in rows(whole)]
+    assert (phases.count("tuning"), phases.count("test")) == (2 * (5 + 30 + 30), 2 * 3 * 2)
+
+
+def test_killed_and_started_again_it_repeats_nothing_and_ends_with_the_same_tables(compare, whole, tmp_path):
+    results = tmp_path / "out" / "runs.jsonl"
+    command = [sys.executable, "benchmarks/reproduce.py", *SMALL, "--jobs", "2", "--out", str(results.parent)]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **silent) as process:
+        deadline = time.monotonic() + 120
+        while not results.exists() or results.read_bytes().count(b"\n") < 20:
+            assert process.poll() is None, "ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+    finished = results.read_bytes()
+    whole_lines = finished[: finished.rindex(b"\n") + 1]
+    total = len(rows(whole))
+    assert 20 <= whole_lines.count(b"\n") < total
+    results.write_bytes(whole_lines + whole_lines[: whole_lines.index(b"\n") // 2])  # cut in the middle of a line
+    out = compare(*SMALL, "--jobs", "1")
+    assert contents(out) == contents(whole)
+    assert results.read_bytes().startswith(whole_lines)
+    assert len(rows(out)) == len({runner.key(row) for row in rows(out)}) == total
+    compare(*SMALL, "--jobs", "1")
+    assert len(rows(out)) == total, "nothing was left to run"
+
+
+def test_a_failure_is_recorded_tried_again_and_does_not_stop_the_others(tmp_path):
+    orders = [order("OPO-CMAB", {"eta": -1}), order("FastCB", {})]
+    failed, fine = runner.run_missing(orders, tmp_path / "runs", runner.Workers(1), "test")
+    assert "opo_eta" in failed["error"]
+    assert failed["pv_loss"] is None
+    assert 0 < fine["pv_loss"] < 1
+    runner.run_missing(orders, tmp_path / "runs", runner.Workers(1), "test")
+    assert (tmp_path / "runs").read_text().count("\n") == 3
+
+
+def test_a_worker_that_dies_takes_no_other_run_with_it(tmp_path, monkeypatch):
+    def dies(identity: dict, text: str) -> dict:
+        if identity["algorithm"] == "RegCB":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return run(identity, text)
+
+    run = runner.run
+    monkeypatch.setattr(runner, "run", dies)
+    orders = [order("FastCB", {}), order("RegCB", {}), order("SquareCB", {})]
+    fast, dead, square = runner.run_missing(orders, tmp_path / "runs", runner.Workers(2), "test")
+    assert "terminated" in dead["error"]
+    assert fast["error"] is square["error"] is None
+
+
+def test_a_set_on_which_an_algorithm_fails_is_left_out_for_all():
+    found = [("a", "x", 0.1), ("a", "y", 0.3), ("b", "x", 0.2), ("b", "y", None), ("a", "z", None), ("b", "z", None)]
+    test = [
+        {"dataset": d, "algorithm": a, "pv_loss": loss, "error": None if loss else "no memory"} for d, a, loss in found
+    ]
+    runs, left_out = tables.complete(test)
+    assert runs[["dataset", "algorithm"]].to_numpy().tolist() == [["a", "x"], ["a", "y"]]
+    assert left_out == {"no memory": ["data set b (y)", "z (everywhere)"]}
+
+
+def test_the_best_setting_is_the_lowest_loss_and_of_equals_the_first():
+    tuning = [
+        {"dataset": 1, "algorithm": "RegCB", "params": {"c0": c0}, "pv_loss": loss, "error": None}
+        for c0, loss in [(0.1, 0.4), (0.01, 0.2), (0.001, 0.2)]
+    ]
+    assert tables.best_settings(tuning)[1, "RegCB"]["params"] == {"c0": 0.01}
+
+
+def test_tables_hold_the_mean_over_permutations_and_its_difference_from_supervised(whole):
+    table = pd.read_csv(whole / "pv_loss.csv")
+    assert list(table) == ["dataset", "algorithm", "mean", "std", "n", "difference_from_supervised"]
+    test = pd.DataFrame([row for row in rows(whole) if row["phase"] == "test"])
+    for _, line in table.iterrows():
+        on = test[test["dataset"] == line["dataset"]].set_index("algorithm")["pv_loss"]
+        assert line["mean"] == pytest.approx(on[line["algorithm"]].mean())
+        assert line["difference_from_supervised"] == pytest.approx(line["mean"] - on["Supervised"].mean())
+        assert line["n"] == 2
+    best = pd.read_csv(whole / "best_params.csv")
+    assert best["settings"].tolist() == [5, 30, 30] * 2
+    assert (best["equally_good"] >= 1).all()
+
+
+def test_wins_go_to_the_first_by_name_as_in_the_published_code():
+    losses = pd.DataFrame({"SquareCB": [0.1, 0.2], "AdaCB": [0.1, 0.3], "OPO-CMAB-forgetting": [0.0, 0.0]})
+    wins = tables.wins_as_the_paper_counts(losses).set_index("algorithm")
+    assert wins["ties_to_the_first_by_name"].to_dict() == {"AdaCB": 1, "SquareCB": 1}
+    assert wins["alone_or_tied"].to_dict() == {"AdaCB": 1, "SquareCB": 2}
+
+
+def test_bars_join_the_ranks_within_the_critical_difference():
+    ranks = pd.Series([1.0, 1.5, 2.4, 4.0])
+    assert plots._groups(ranks, 1.0) == [(1.0, 1.5), (1.5, 2.4)]
+    assert plots._groups(ranks, 0.1) == []
+
+
+def test_without_data_the_builtin_suite_runs_and_says_so(monkeypatch, tmp_path, capsys):
+    """The server is asked once, for a few seconds at most, whatever the number of sets."""
+    import openml
+
+    monkeypatch.setenv(datasets.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(openml.config, "server", "http://127.0.0.1:9/api")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduce, "builtin", lambda: datasets.builtin()[:1])
+    start = time.monotonic()
+    reproduce.main(
+        ["--algorithms", "Supervised", "SquareCB", "--params", "default", "--permutations", "1", "--jobs", "1"]
+    )
+    assert time.monotonic() - start < 30
+    said = capsys.readouterr()
+    assert "NO DATA SET OF THE SUITE 'paper' CAN BE HAD" in said.err
+    assert "RUNNING THE SUITE 'builtin' INSTEAD" in said.err
+    assert "1084, 1062, 1015" in said.err
+    assert f"The report: {tmp_path / 'results' / 'builtin-default-params' / 'report.html'}" in said.out
+    with pytest.raises(SystemExit, match="No data set to run on"):
+        reproduce.main(["--datasets", "61"])
+
+
+def test_help_and_list_read_well(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        reproduce.main(["--help"])
+    text = capsys.readouterr().out
+    assert all(
+        words in text for words in ["progressive validation", "--feature-names", "OPENML_CACHE_DIR", "report.html"]
+    )
+    reproduce.main(["--list"])
+    text = capsys.readouterr().out
+    assert re.search(r"^paper: 18 data sets, \d+ of them here; --params tuned, --permutations 10$", text, re.MULTILINE)
+    assert all(name in text for name in ALGORITHMS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--backend", "dask"], "--backend dask and --scheduler go together"),
+        (["--datasets", "iris", "--algorithms", "bag"], "no settings for bag"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(capsys, arguments, message):
+    with pytest.raises(SystemExit) as refused:
+        reproduce.main(arguments)
+    assert message in capsys.readouterr().err + str(refused.value)
+
+
+@pytest.mark.filterwarnings("ignore")  # of Dask's own, about its ports and its sockets
+def test_a_dask_cluster_gives_the_same_tables(compare, whole):
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        out = compare(*SMALL, "--backend", "dask", "--scheduler", cluster.scheduler_address)
+    assert contents(out) == contents(whole)
+
+
+# What a reader sees and does, as the page's own script: written into the page's end, where --dump-dom shows it.
+LOOK = """
+<script>
+addEventListener("error", event => document.body.dataset.error = event.message);
+addEventListener("load", async () => {
+  const images = [...document.querySelectorAll("img.plot")];
+  await Promise.all(images.map(image => image.decode()));
+  const plots = images.map(image => [image.naturalWidth, image.getBoundingClientRect().width, image.checkVisibility()]);
+  const tables = [...document.querySelectorAll("table.sortable")];
+  const sorted = tables.map(table => [...table.rows[0].cells].map((head, i) => {
+    const column = () => [...table.tBodies[0].rows].map(row => row.cells[i].textContent.trim());
+    head.click(); const up = column();
+    head.click(); return [up, column()];
+  }));
+  const found = document.createElement("pre");
+  found.id = "found";
+  found.textContent = JSON.stringify({plots, sorted, error: document.body.dataset.error ?? null});
+  document.body.append(found);
+});
+</script>
+"""
+
+
+def test_the_report_in_a_real_browser(whole, tmp_path):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed (apt-get install chromium)")
+    page = tmp_path / "page.html"
+    page.write_text((whole / "report.html").read_text().replace("</head>", LOOK + "</head>"))
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=20000"]
+    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    seen = subprocess.run([chromium, *flags, page.as_uri()], capture_output=True, text=True, timeout=120)
+    assert "CONSOLE" not in seen.stderr, seen.stderr
+    found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', seen.stdout, re.DOTALL)[1]))
+    assert found["error"] is None
+    assert len(found["plots"]) == 2 + 2  # ranks, differences, and a curve for each set
+    assert all(natural > 0 and width > 100 and visible for natural, width, visible in found["plots"])
+    assert len(found["sorted"]) == 3
+    for table in found["sorted"]:
+        for up, down in table:
+            numbers = pd.to_numeric(pd.Series(up), errors="coerce")
+            in_order = numbers.is_monotonic_increasing if numbers.notna().all() else up == sorted(up, key=str.casefold)
+            assert in_order
+            assert sorted(down) == sorted(up)
+            assert len(set(up)) == 1 or down != up
+
+
+def test_the_report_loads_nothing_from_elsewhere(whole):
+    page = (whole / "report.html").read_text()
+    assert set(re.findall(r'(?:src|href)="([a-z]+:[a-z/+]*)', page)) == {"data:image/svg+xml"}
+    assert "@import" not in page
+    assert "https:" not in page
+
+
+def test_the_verdict_names_tests_and_figures():
+    rng = np.random.default_rng(0)
+    losses = pd.DataFrame({"a": rng.uniform(size=40), "b": 0.0, "c": 0.0})
+    losses["b"], losses["c"] = losses["a"] + 0.1, losses["a"] + rng.normal(size=40)
+    text = " ".join(report.verdict(losses, tables.ranking.pairs(losses)))
+    assert "a has the best average rank" in text
+    assert "Friedman's test that all 3 explorers are alike: p = " in text
+    assert re.search(r"Of 3 pairs [12] differs? at 0.05 \(Wilcoxon", text)
