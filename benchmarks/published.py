@@ -101,7 +101,7 @@ def compare(others: pd.DataFrame, simulated: pd.DataFrame) -> str:
         "# The published OPO-CMAB",
         "",
         f"With the paper's settings and its names of features, on {simulated['dataset'].nunique()} of its 18 data sets "
-        f"with {simulated['permutation'].nunique()} permutations. `python -m benchmarks.published`; the other algorithms: "
+        f"with {simulated['permutation'].nunique()} permutations: `python -m benchmarks.published`. The others by "
         "`python benchmarks/reproduce.py --params paper --feature-names published`.",
         "",
         f"Mean PV loss of the engine's {OPO}: {others.loc[others['algorithm'] == OPO, 'mean'].mean():.4f}. Simulated, "

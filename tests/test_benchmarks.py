@@ -1,6 +1,9 @@
 """The data sets of the comparison and its statistics."""
 
+import hashlib
 import os
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -67,6 +70,87 @@ def test_an_openml_set_loads_from_the_cache_and_runs():
     losses = round_losses(f"--cbify {dataset.actions} --cb_explore_adf", "\n".join(datasets.to_vw(dataset, 0)))
     assert len(losses) == dataset.rows
     assert set(losses) == {"0", "1"}
+
+
+ARFF = b"""@relation tiny
+@attribute size numeric
+@attribute colour {red, green, blue}
+@attribute note string
+@attribute class {no, yes, never}
+@data
+1.5, blue, a, yes
+?, ?, b, no
+-2, green, c, yes
+"""
+
+
+def answers(url: str) -> dict[str, bytes]:
+    """What a server of OpenML gives for a set with a missing value, an ignored column and a class without a row."""
+    space = 'xmlns:oml="http://openml.org/openml"'
+    columns = [("size", "numeric", ""), ("colour", "nominal", "red green blue"), ("note", "string", "")]
+    features = "".join(
+        f"<oml:feature><oml:index>{i}</oml:index><oml:name>{name}</oml:name><oml:data_type>{kind}</oml:data_type>"
+        + "".join(f"<oml:nominal_value>{value}</oml:nominal_value>" for value in values.split())
+        + f"<oml:is_target>{str(name == 'class').lower()}</oml:is_target>"
+        f"<oml:is_ignore>{str(name == 'note').lower()}</oml:is_ignore>"
+        "<oml:is_row_identifier>false</oml:is_row_identifier>"
+        "<oml:number_of_missing_values>0</oml:number_of_missing_values></oml:feature>"
+        for i, (name, kind, values) in enumerate([*columns, ("class", "nominal", "no yes never")])
+    )
+    description = (
+        "<oml:id>7</oml:id><oml:name>tiny</oml:name><oml:version>1</oml:version><oml:description>tiny</oml:description>"
+        f"<oml:format>ARFF</oml:format><oml:licence>Public</oml:licence><oml:url>{url}/tiny.arff</oml:url>"
+        "<oml:file_id>7</oml:file_id><oml:default_target_attribute>class</oml:default_target_attribute>"
+        "<oml:ignore_attribute>note</oml:ignore_attribute><oml:visibility>public</oml:visibility>"
+        f"<oml:status>active</oml:status><oml:md5_checksum>{hashlib.md5(ARFF).hexdigest()}</oml:md5_checksum>"
+    )
+    return {
+        "/data/7": f"<oml:data_set_description {space}>{description}</oml:data_set_description>".encode(),
+        "/data/features/7": f"<oml:data_features {space}>{features}</oml:data_features>".encode(),
+        "/data/qualities/7": f"<oml:data_qualities {space}><oml:quality><oml:name>NumberOfClasses</oml:name>"
+        f"<oml:value>3.0</oml:value></oml:quality></oml:data_qualities>".encode(),
+        "/tiny.arff": ARFF,
+    }
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A server that answers as OpenML's, and an empty cache; the paths that it was asked for."""
+    import openml
+
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            body = answers(url).get(self.path)
+            self.send_response(200 if body else 404)
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        do_HEAD = do_GET  # noqa: N815
+        log_message = print
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        url = f"http://127.0.0.1:{http.server_port}"
+        monkeypatch.setattr(openml.config, "server", url)
+        monkeypatch.setenv(datasets.CACHE_VARIABLE, str(tmp_path))
+        Thread(target=http.serve_forever, daemon=True).start()
+        yield asked
+        http.shutdown()
+
+
+def test_a_set_that_is_not_in_the_cache_comes_from_the_server_once(server):
+    assert datasets.available() == []
+    dataset = datasets.load(7)
+    assert dataset.feature_names == ("size", "colour")
+    assert dataset.X.tolist() == [[1.5, 2], [0, 0], [-2, 1]]
+    assert dataset.y.tolist() == [2, 1, 2]
+    assert dataset.actions == 2
+    assert datasets.available() == [7]
+    server.clear()
+    datasets.load(7)
+    assert server == []
 
 
 def test_ranks_share_ties_and_comparisons_count_sets():
