@@ -1,5 +1,6 @@
 """The pictures of a comparison, as SVG text with the fonts of the reader. The same numbers give the same text."""
 
+import re
 from io import StringIO
 
 import numpy as np
@@ -24,7 +25,7 @@ COLOURS = {
     "softmax": "#f0a030",
 }
 DASHES = {"Supervised": "4 2", "-fixed": "5 2", "-opt": "5 2", "-unweighted": "5 2", "-forgetting": "1 1.5"}
-POINTS = 120  # of a curve; more cannot be seen
+POINTS = 75  # of a curve; more cannot be seen
 
 
 def colour(algorithm: str) -> str:
@@ -40,7 +41,7 @@ def svg(figure: Figure, name: str) -> str:
     text = StringIO()
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
+    return re.sub(r"(\.\d\d)\d+", r"\1", text.getvalue())  # a hundredth of a point is fine enough
 
 
 def curves(runs: pd.DataFrame, title: str) -> str:

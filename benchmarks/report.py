@@ -49,6 +49,43 @@ def matrix(pairs: pd.DataFrame, order: Sequence[str]) -> list[list[Row | None]]:
     return [[cells.get((row, column)) for column in order] for row in order]
 
 
+def in_markdown(
+    options: argparse.Namespace,
+    found: Mapping[str, pd.DataFrame],
+    losses: pd.DataFrame,
+    left_out: tables.LeftOut,
+    sessions: Sequence[Row],
+) -> str:
+    """The report's main figures, for a page of a repository."""
+    session = sessions[-1]
+    text = [
+        f"# {TITLES[options.suite]}",
+        "",
+        " ".join(verdict(losses, found["pairs"])),
+        "",
+        f"Settings: {options.params}; feature names: {options.feature_names}; permutations: {options.permutations}, "
+        f"seed {options.seed}. `{session['command']}`, {session['date']}, {session['machine']}, {session['cores']} "
+        f"cores: {sum(s['seconds'] for s in sessions):.0f} s, {max(s['peak_mb'] for s in sessions) / 1000:.1f} GB. "
+        f"{session['versions']}.",
+    ]
+    differ = found["pairs"][found["pairs"]["p_holm"] < ranking.LEVEL].sort_values("p")
+    parts = {
+        "By average rank:": found["summary"],
+        f"Pairs that differ at {ranking.LEVEL}, and on how many sets the first is better, equal and worse:": differ,
+    }
+    if options.suite == "paper":
+        words, wins = tables.words_of_the_paper(found["pv_loss"]), tables.wins_as_the_paper_counts(losses)
+        parts["The order of the final PV losses, in the paper's words and here, with Kendall's tau:"] = words
+        parts["Data sets won among the paper's explorers, in the paper among 18:"] = wins
+    for title, part in parts.items():
+        if len(part):
+            text += ["", title, "", *tables.in_markdown(part)]
+    if left_out:
+        text += ["", "Left out:", ""]
+        text += [f"- {reason}: {', '.join(names)}" for reason, names in left_out.items()]
+    return "\n".join(text) + "\n"
+
+
 def render(
     options: argparse.Namespace,
     found: Mapping[str, pd.DataFrame],

@@ -8,8 +8,9 @@ that come with scikit-learn, also used when no other can be had. OpenML's sets c
 the environment moves it; it must be writable), then from its server. Nominal values are integer codes, missing ones 0,
 columns that OpenML marks as ignored are left out.
 
-Results, in OUT: report.html, a page with everything; pv_loss, best_params, summary, pairs and differences as CSV and
-LaTeX; plots/; runs.jsonl, a line for each finished run. Killed and started again, it goes on where it was.
+Results, in OUT: report.html, a page with everything; report.md, its main figures; pv_loss, best_params, summary, pairs
+and differences as CSV and LaTeX; plots/; runs.jsonl, a line for each finished run. Killed and started again, it goes on
+where it was.
 """
 
 import argparse
@@ -26,6 +27,7 @@ if __name__ == "__main__":  # as python benchmarks/reproduce.py: the project is 
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import pandas as pd
+from joblib import Parallel, delayed
 from tqdm import tqdm
 
 from benchmarks import plots, report, tables
@@ -124,14 +126,18 @@ def write(options: argparse.Namespace, tuning: list[Row], test: list[Row], left_
     pictures = {"ranks": plots.critical_difference(losses)} if losses.shape[1] > 1 else {}
     if differences.notna().all(axis=None):
         pictures["differences"] = plots.differences(differences)
-    for dataset, on_dataset in tqdm(runs.groupby("dataset", sort=False), desc="plotting", unit="set", leave=False):
-        pictures[f"curves-{dataset}"] = plots.curves(on_dataset, f"{dataset} {names[dataset]}")
+    draw = Parallel(n_jobs=options.jobs, return_as="generator")
+    groups = list(runs.groupby("dataset", sort=False))
+    drawn = draw(delayed(plots.curves)(group, f"{did} {names[did]}") for did, group in groups)
+    for (did, _), picture in zip(groups, tqdm(drawn, desc="plotting", total=len(groups), unit="set"), strict=True):
+        pictures[f"curves-{did}"] = picture
     (options.out / "plots").mkdir(exist_ok=True)
     for name, picture in pictures.items():
         (options.out / "plots" / f"{name}.svg").write_text(picture)
     sessions = [json.loads(line) for line in (options.out / "sessions.jsonl").read_text().splitlines()]
     page = report.render(options, found, losses, runs, pictures, left_out | failed, sessions)
     (options.out / "report.html").write_text(page)
+    (options.out / "report.md").write_text(report.in_markdown(options, found, losses, left_out | failed, sessions))
     return found["summary"]
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
 
@@ -149,10 +148,18 @@ def wins_as_the_paper_counts(losses: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers with four digits, nothing for what there is not."""
+    return table.map(lambda v: "" if pd.isna(v) else f"{v:.4g}" if isinstance(v, float) else str(v))
+
+
 def write(table: pd.DataFrame, path: Path) -> None:
     """As path.csv and path.tex."""
     table.to_csv(path.with_suffix(".csv"), index=False)
-    text = table.map(lambda value: f"{value:.4g}" if isinstance(value, float) and not np.isnan(value) else value)
-    escaped = text.astype(str).replace({"nan": "", "None": ""})
-    latex = escaped.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis="columns")
+    latex = as_text(table).style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis="columns")
     path.with_suffix(".tex").write_text(latex.to_latex(hrules=True))
+
+
+def in_markdown(table: pd.DataFrame) -> list[str]:
+    rows = [list(table), ["--:"] * table.shape[1], *as_text(table).to_numpy()]
+    return ["| " + " | ".join(cells) + " |" for cells in rows]
