@@ -24,6 +24,8 @@ Id = int | str  # OpenML's id, or scikit-learn's name
 PAPER = (1084, 1062, 1015, 339, 346, 457, 476, 729, 785, 835, 848, 874, 905, 928, 964, 1006, 1012, 1073)
 # 200 of the 528 sets of the bake-off (Bietti, Agarwal and Langford): those that could be had without OpenML's server.
 BAKEOFF = tuple(map(int, (Path(__file__).parent / "bakeoff_ids.txt").read_text().split()))
+_LOADERS = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "digits": load_digits}
+BUILTIN = tuple(_LOADERS)
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,7 @@ def _numbers(column: pd.Series) -> npt.NDArray[np.float64]:
 
 def builtin() -> list[Dataset]:
     """The sets that come with scikit-learn, for when none of OpenML can be had."""
-    loaders = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "digits": load_digits}
-    sets = {name: loader() for name, loader in loaders.items()}
+    sets = {name: loader() for name, loader in _LOADERS.items()}
     return [
         Dataset(name, name, b.data, b.target.astype(np.int64) + 1, tuple(b.feature_names)) for name, b in sets.items()
     ]

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy.stats import wilcoxon
 from tqdm import tqdm
 
 from benchmarks import tables
@@ -106,7 +107,8 @@ def compare(others: pd.DataFrame, simulated: pd.DataFrame) -> str:
         "",
         f"Mean PV loss of the engine's {OPO}: {others.loc[others['algorithm'] == OPO, 'mean'].mean():.4f}. Simulated, "
         f"predictions read by action (the same algorithm): {means['action'].mean():.4f}; read by position (the "
-        f"published code): {means['position'].mean():.4f}.",
+        f"published code): {means['position'].mean():.4f}. The two readings: p = "
+        f"{wilcoxon(means['action'], means['position']).pvalue:.2g} (Wilcoxon's signed-rank test over the data sets).",
         "",
         "Data sets on which each explorer is closest to the supervised baseline, a tie going to the first by name:",
         "",

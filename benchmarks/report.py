@@ -66,7 +66,8 @@ def in_markdown(
         f"Settings: {options.params}; feature names: {options.feature_names}; permutations: {options.permutations}, "
         f"seed {options.seed}. `{session['command']}`, {session['date']}, {session['machine']}, {session['cores']} "
         f"cores: {sum(s['seconds'] for s in sessions):.0f} s, {max(s['peak_mb'] for s in sessions) / 1000:.1f} GB. "
-        f"{session['versions']}.",
+        f"{session['versions']}. Mean difference from supervised over all explorers and data sets: "
+        f"{found['summary']['mean_difference_from_supervised'].mean():.4f}.",
     ]
     differ = found["pairs"][found["pairs"]["p_holm"] < ranking.LEVEL].sort_values("p")
     parts = {

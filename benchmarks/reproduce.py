@@ -31,8 +31,8 @@ from joblib import Parallel, delayed
 from tqdm import tqdm
 
 from benchmarks import plots, report, tables
-from benchmarks.algorithms import ALGORITHMS, TUNED, Params, papers_choice
-from benchmarks.datasets import BAKEOFF, CACHE_VARIABLE, PAPER, Dataset, Id, available, builtin, load
+from benchmarks.algorithms import ALGORITHMS, SUPERVISED, TUNED, Params, papers_choice
+from benchmarks.datasets import BAKEOFF, BUILTIN, CACHE_VARIABLE, PAPER, Dataset, Id, available, builtin, load
 from benchmarks.runner import TUNING, Meter, Order, Row, Workers, run_missing
 from benchmarks.speed import where
 from benchmarks.tables import LeftOut
@@ -46,7 +46,6 @@ class Suite:
     permutations: int
 
 
-BUILTIN = tuple(dataset.did for dataset in builtin())
 SUITES = {
     "paper": Suite(PAPER, TUNED, "tuned", 10),
     "bakeoff": Suite(BAKEOFF, tuple(ALGORITHMS), "default", 3),
@@ -107,8 +106,8 @@ def evaluate(
 def write(options: argparse.Namespace, tuning: list[Row], test: list[Row], left_out: LeftOut) -> pd.DataFrame:
     """Tables, plots and the report; the summary of them all."""
     runs, failed = tables.complete(test)
-    if runs.empty:
-        sys.exit(f"Nothing to compare: {failed}")
+    if set(runs["algorithm"]) <= {SUPERVISED}:
+        sys.exit(f"No explorer to compare. Left out: {failed}")
     pv_loss = tables.pv_loss(runs)
     losses = tables.by_dataset(pv_loss, "mean")
     differences = tables.by_dataset(pv_loss, "difference_from_supervised")

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -92,13 +92,18 @@ class Workers:
     jobs: int
     scheduler: str | None = None
 
-    def context(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def connected(self) -> Iterator[None]:
         if self.scheduler is None:
-            return nullcontext()
-        return parallel_config(backend="dask", scheduler_host=self.scheduler)
+            yield
+            return
+        from distributed import Client  # takes a second, and not everyone needs it
+
+        with Client(self.scheduler), parallel_config(backend="dask"):  # joblib takes the client that is open
+            yield
 
     def finish(self, tasks: Iterable[tuple[Row, str]]) -> Iterator[Row]:
-        with self.context():
+        with self.connected():
             parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered")
             yield from parallel(delayed(run)(*task) for task in tasks)
 

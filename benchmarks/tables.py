@@ -1,5 +1,6 @@
 """The tables of a comparison, from the rows of its runs; each is written as CSV and as LaTeX."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,11 +23,16 @@ PAPERS_WINS = {"AdaCB": 4, "FastCB": 4, "OPO-CMAB": 4, "RegCB": 4, "SquareCB": 2
 
 
 def best_settings(tuning: Sequence[Row]) -> dict[tuple[int | str, str], Row]:
-    """By data set and algorithm, the run with the lowest loss; of several, the first in the order of the grid."""
+    """By data set and algorithm, the run with the lowest loss; of several, the first in the order of the grid. Where
+    all have failed it is the first too, so that it is run again and its reason is told."""
+
+    def loss(row: Row) -> float:
+        return math.inf if row["error"] else row["pv_loss"]
+
     best: dict[tuple[int | str, str], Row] = {}
     for row in tuning:
         at = (row["dataset"], row["algorithm"])
-        if row["error"] is None and (at not in best or row["pv_loss"] < best[at]["pv_loss"]):
+        if at not in best or loss(row) < loss(best[at]):
             best[at] = row
     return best
 

@@ -1,9 +1,10 @@
 """The simulation of the published code: right where it is Algorithm 1, and otherwise what its reading says."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from benchmarks import datasets, published
+from benchmarks import datasets, published, tables
 from benchmarks.algorithms import ALGORITHMS
 
 
@@ -41,3 +42,18 @@ def test_features_are_merged_as_cbify_merges_them(vw, tmp_path, actions, width):
         shown = vw(f"--cbify {actions} --cb_explore_adf --squarecb -d {tmp_path / 'data'}").stderr
         loss = float(shown.split("average loss = ")[1].split()[0])
         assert (loss > 0.4) == same
+
+
+def test_the_page_puts_the_simulated_losses_in_the_place_of_the_engine_s():
+    sets = [1062, 1015, 339]
+    names = ["Supervised", *tables.PAPERS_WINS]
+    others = pd.DataFrame([(d, name, 0.5) for d in sets for name in names], columns=["dataset", "algorithm", "mean"])
+    simulated = pd.DataFrame(
+        [(d, r, 0, loss) for d in sets for r, loss in (("action", 0.9), ("position", 0.1))],
+        columns=["dataset", "reading", "permutation", "pv_loss"],
+    )
+    page = published.compare(others, simulated)
+    assert "| by action | 3 | 0 | 0 | 0 | 0 |" in page
+    assert "| by position | 0 | 0 | 3 | 0 | 0 |" in page
+    assert "read by position (the published code): 0.1000" in page
+    assert page.count("| 1062 | by ") == page.count("| 1015 | by ") == 2

@@ -162,12 +162,15 @@ def test_a_set_on_which_an_algorithm_fails_is_left_out_for_all():
     assert left_out == {"no memory": ["data set b (y)", "z (everywhere)"]}
 
 
-def test_the_best_setting_is_the_lowest_loss_and_of_equals_the_first():
+@pytest.mark.parametrize(
+    ("losses", "best"), [([0.4, 0.2, 0.2], 1), ([None, 0.4, 0.2], 2), ([0.0, 0.0, 0.0], 0), ([None, None, None], 0)]
+)
+def test_the_best_setting_is_the_lowest_loss_and_of_equals_the_first(losses, best):
     tuning = [
-        {"dataset": 1, "algorithm": "RegCB", "params": {"c0": c0}, "pv_loss": loss, "error": None}
-        for c0, loss in [(0.1, 0.4), (0.01, 0.2), (0.001, 0.2)]
+        {"dataset": 1, "algorithm": "RegCB", "params": i, "pv_loss": loss, "error": "no" if loss is None else None}
+        for i, loss in enumerate(losses)
     ]
-    assert tables.best_settings(tuning)[1, "RegCB"]["params"] == {"c0": 0.01}
+    assert tables.best_settings(tuning)[1, "RegCB"]["params"] == best
 
 
 def test_tables_hold_the_mean_over_permutations_and_its_difference_from_supervised(whole):
@@ -237,9 +240,11 @@ def test_help_and_list_read_well(capsys):
     [
         (["--backend", "dask"], "--backend dask and --scheduler go together"),
         (["--datasets", "iris", "--algorithms", "bag"], "no settings for bag"),
+        (["--datasets", "iris", "--algorithms", "Supervised", "--params", "default", "--jobs", "1"], "No explorer"),
     ],
 )
-def test_what_does_not_go_together_is_refused(capsys, arguments, message):
+def test_what_makes_no_comparison_is_refused(monkeypatch, tmp_path, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as refused:
         reproduce.main(arguments)
     assert message in capsys.readouterr().err + str(refused.value)
@@ -306,6 +311,14 @@ def test_the_report_loads_nothing_from_elsewhere(whole):
     assert set(re.findall(r'(?:src|href)="([a-z]+:[a-z/+]*)', page)) == {"data:image/svg+xml"}
     assert "@import" not in page
     assert "https:" not in page
+
+
+def test_the_page_for_a_repository_has_the_main_figures(whole):
+    page = (whole / "report.md").read_text()
+    summary = pd.read_csv(whole / "summary.csv")
+    for row in summary.itertuples():
+        assert f"| {row.algorithm} | {row.average_rank:.4g} | {row.mean_pv_loss:.4g} |" in page
+    assert "python benchmarks/reproduce.py --datasets iris wine" in page
 
 
 def test_the_verdict_names_tests_and_figures():
