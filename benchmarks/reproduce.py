@@ -33,7 +33,7 @@ from tqdm import tqdm
 from benchmarks import plots, report, tables
 from benchmarks.algorithms import ALGORITHMS, SUPERVISED, TUNED, Params, papers_choice
 from benchmarks.datasets import BAKEOFF, BUILTIN, CACHE_VARIABLE, PAPER, Dataset, Id, available, builtin, load
-from benchmarks.runner import TUNING, Meter, Order, Row, Workers, run_missing
+from benchmarks.runner import TUNING, Meter, Order, Row, Workers, read_rows, run_missing
 from benchmarks.speed import where
 from benchmarks.tables import LeftOut
 
@@ -242,6 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     complete_options(options)
     options.out.mkdir(parents=True, exist_ok=True)
     workers = Workers(-1 if options.scheduler else options.jobs, options.scheduler)
+    before = len(read_rows(options.out / "runs.jsonl"))
     with Meter() as meter:
         chosen, tuning = settings(options, datasets, workers)
         for dataset in datasets:
@@ -257,8 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "peak_mb": round(meter.peak_mb),
         **where(),
     }
-    with (options.out / "sessions.jsonl").open("a") as file:
-        file.write(json.dumps(session) + "\n")
+    if len(read_rows(options.out / "runs.jsonl")) > before:  # or else only the pages are written again
+        with (options.out / "sessions.jsonl").open("a") as file:
+            file.write(json.dumps(session) + "\n")
     summary = write(options, tuning, test, left_out)
     for reason, names in left_out.items():
         print(f"Left out, {reason}: {', '.join(names)}")
