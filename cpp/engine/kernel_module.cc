@@ -1,11 +1,13 @@
 // The kernel for Python: opo_cmab._kernel.
 #include "kernel/policy.h"
+#include "kernel/policy_batch.h"
 #include "kernel/weight_history.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -14,6 +16,7 @@ namespace py = pybind11;
 namespace
 {
 using matrix = py::array_t<double, py::array::c_style>;
+using integers = py::array_t<int64_t, py::array::c_style>;
 
 opo_cmab::policy_settings make_settings(double eta, const py::object& gamma, const py::object& beta, double decay)
 {
@@ -130,6 +133,65 @@ matrix bounded_policy(const matrix& averages, const std::vector<uint32_t>& start
   return matrix(static_cast<py::ssize_t>(actions), policy.probabilities().data());
 }
 
+/// policy_batch, its input checked.
+class policy_batch
+{
+public:
+  policy_batch(std::size_t contexts, std::size_t actions, double eta, const py::object& gamma, const py::object& beta,
+      double decay)
+      : _contexts(contexts)
+      , _actions(actions)
+      , _batch(make_settings(eta, gamma, beta, decay), contexts, actions)
+  {
+    if (actions == 0) { throw std::invalid_argument("actions must be at least 1"); }
+  }
+
+  void step(const matrix& predictions, const integers& rows, const integers& lengths, std::size_t most_steps)
+  {
+    const bool shaped = predictions.ndim() == 2 && rows.ndim() == 2 && lengths.ndim() == 1 &&
+        rows.shape(0) == lengths.shape(0) && rows.shape(1) == static_cast<py::ssize_t>(_actions);
+    if (!shaped)
+    {
+      throw std::invalid_argument("rows must have a row for each of lengths and a column for each action");
+    }
+    if (predictions.shape(1) % GROUP != 0 || predictions.shape(1) < static_cast<py::ssize_t>(_contexts))
+    {
+      throw std::invalid_argument("predictions must have a column for each context, up to a multiple of GROUP");
+    }
+    const auto in_predictions = [&](int64_t row) { return row >= 0 && row < predictions.shape(0); };
+    if (!std::all_of(rows.data(), rows.data() + rows.size(), in_predictions))
+    {
+      throw std::invalid_argument("rows must be of predictions");
+    }
+    if (!std::all_of(lengths.data(), lengths.data() + lengths.size(), [](int64_t length) { return length > 0; }))
+    {
+      throw std::invalid_argument("lengths must be at least 1");
+    }
+    opo_cmab::policy_batch::segments past;
+    past.count = static_cast<std::size_t>(lengths.size());
+    past.lengths = lengths.data();
+    past.rows = rows.data();
+    past.predictions = predictions.data();
+    past.row_size = static_cast<std::size_t>(predictions.shape(1));
+    py::gil_scoped_release unlocked;
+    _batch.step(past, most_steps);
+  }
+
+  matrix probabilities() const
+  {
+    matrix result({_contexts, _actions});
+    _batch.probabilities(result.mutable_data());
+    return result;
+  }
+
+  static constexpr auto GROUP = static_cast<py::ssize_t>(opo_cmab::policy_batch::GROUP);
+
+private:
+  std::size_t _contexts;
+  std::size_t _actions;
+  opo_cmab::policy_batch _batch;
+};
+
 /// weight_history as a linear model's: what it would have predicted, round by round.
 class history
 {
@@ -182,6 +244,19 @@ PYBIND11_MODULE(_kernel, m)
       "pi_{K+1} in at most budget steps, from the average predictions over each segment of the past.");
   m.def("segment_starts", &segment_starts, py::arg("rounds"), py::kw_only(), py::arg("budget"),
       "The first round of each segment that a budget makes of so many rounds, and their number.");
+  py::class_<policy_batch>(m, "PolicyBatch", "The policies of many contexts at once, pi_1 first.")
+      .def(py::init<std::size_t, std::size_t, double, const py::object&, const py::object&, double>(),
+          py::arg("contexts"), py::arg("actions"), py::kw_only(), py::arg("eta"), py::arg("gamma") = py::none(),
+          py::arg("beta") = py::none(), py::arg("decay") = 1.)
+      .def("step", &policy_batch::step, py::arg("predictions"), py::arg("rows"), py::arg("lengths"),
+          py::arg("most_steps") = 0,
+          "Steps through past rounds, in segments: their lengths, and for each segment and action the row of "
+          "predictions,"
+          " which has a column for each context. A segment takes a step for each round, or most_steps at most.")
+      .def("probabilities", &policy_batch::probabilities, "A row for each context, a column for each action.")
+      .def_property_readonly_static(
+          "GROUP", [](const py::object&) { return policy_batch::GROUP; },
+          "Contexts that are computed side by side: predictions have a multiple of this many columns.");
   py::class_<history>(m, "WeightHistory", "The timelines of a linear model's weights.")
       .def(py::init<uint32_t>(), py::arg("budget") = 0)
       .def("record", &history::record, py::arg("weight"), py::arg("before"), py::arg("after"),
