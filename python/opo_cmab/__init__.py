@@ -8,7 +8,8 @@ Importing this package puts our engine, VW with our reductions, under the ``vowp
 
 Everything else of ``vowpalwabbit`` is as it was.
 
-``explain`` shows why a decision is what it is.
+``Options`` writes the arguments, checked. ``explain`` shows why a decision is what it is. ``OPOLearner`` is the
+algorithm with any regression in place of VW's.
 
 ``policy`` and ``policies`` are the engine's recursion on a matrix of past predictions, for use with other models;
 ``opo_cmab.reference`` has the same in plain NumPy.
@@ -20,9 +21,18 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from ._kernel import WeightHistory, bounded_policy, policies, policy, segment_starts
+from .learner import Choice, OPOLearner
+from .options import AdaCBOptions, FastCBOptions, Options
+from .oracles import Ridge
 
 __all__ = [
+    "AdaCBOptions",
+    "Choice",
     "Explanation",
+    "FastCBOptions",
+    "OPOLearner",
+    "Options",
+    "Ridge",
     "WeightHistory",
     "__version__",
     "bounded_policy",

@@ -1,0 +1,227 @@
+"""OPO-CMAB with any regression oracle, the paper's general function approximation: VW's linear learner is one case."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _kernel
+from .oracles import Array, FittedPredictors, LinearPredictors, Numbers, Regressor, Ridge, Rows
+
+__all__ = ["Choice", "OPOLearner"]
+
+SEGMENTS = 128  # whose predictions are computed at once
+STEPS = 8  # that the replay of a segment takes at most, with a budget
+GROUP = _kernel.PolicyBatch.GROUP
+
+
+class Choice(NamedTuple):
+    action: int
+    probability: float
+
+
+@dataclass(eq=False, kw_only=True)
+class OPOLearner:
+    r"""A contextual bandit: OPO-CMAB, with any regression as its oracle.
+
+    Algorithm 1 of Levy and Mansour, "Optimal Regret for Policy Optimization in Contextual Bandits" (2026). For a
+    context c it replays the policies that the past predictors lead to, from the uniform one on, :math:`\hat f_k` being
+    the least-squares fit to the rounds before round k:
+
+    .. math::
+        b_k(a) &= \min\{1, \tfrac{\beta_k / 2}{1 + \sum_{i<k} \pi_i(a)}\}, \qquad \beta_k = \gamma \sqrt{k / |A|} \\
+        \pi_{k+1}(a) &\propto \pi_k(a)^{\text{decay}} \exp(-\eta\, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
+
+    With ``actions``, each action has an oracle of its own, and contexts are an array of shape (contexts, features).
+    Without, one oracle sees the features of context and action together: contexts are of shape (contexts, actions,
+    features), and the number of actions may change from round to round.
+
+    Args:
+        actions: their number, if each is to have its own oracle.
+        oracle: :class:`Ridge`, or what has scikit-learn's ``fit(X, y)`` and ``predict(X)``: copies of it are fitted.
+            Until it has data it predicts the lowest cost.
+        eta, gamma, beta, decay: as ``--opo_eta`` and so on; a constant beta takes the place of gamma, which is 0.1
+            otherwise. A decay of 1 is Algorithm 1.
+        budget: how many past predictors are kept of each oracle; 0 is all. Neighbouring rounds then share one, the
+            older the more of them: of Ridge the average, of others the one that stays. A segment of rounds is replayed
+            in a few steps, each for m rounds at once: N grows by m pi, log pi falls by eta m loss (decayed in turn).
+        refit: an oracle other than Ridge is fitted anew each time its data has grown by this fraction.
+        min_cost, max_cost: the range of costs, mapped to [0, 1] for oracle and policy. A cost outside of it is learnt
+            from as it is.
+        threads: that ``predict_proba`` of many contexts uses, with Ridge; 0 is one for each core.
+        seed: of ``choose``.
+
+    It can be pickled, and goes on exactly where it was.
+    """
+
+    actions: int | None = None
+    oracle: Ridge | Regressor = field(default_factory=Ridge)
+    eta: float = 100.0
+    gamma: float | None = None
+    beta: float | None = None
+    decay: float = 0.9
+    budget: int = 0
+    refit: float = 0.1
+    min_cost: float = 0.0
+    max_cost: float = 1.0
+    threads: int = 0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.actions is not None and self.actions < 1:
+            raise ValueError(f"actions must be at least 1: {self.actions}")
+        if self.budget < 0 or self.budget == 1:
+            raise ValueError(f"budget must be 0 (all predictors are kept) or at least 2: {self.budget}")
+        if not self.refit >= 0:
+            raise ValueError(f"refit must be at least 0: {self.refit}")
+        if not -np.inf < self.min_cost < self.max_cost < np.inf:
+            raise ValueError(f"min_cost must be below max_cost, both finite: {self.min_cost} and {self.max_cost}")
+        if self.threads < 0:
+            raise ValueError(f"threads must be at least 0: {self.threads}")
+        gamma = 0.1 if self.gamma is None and self.beta is None else self.gamma
+        self._settings: Any = {"eta": self.eta, "gamma": gamma, "beta": self.beta, "decay": self.decay}
+        _kernel.policy(np.zeros((0, 1)), **self._settings)  # refuses bad ones
+        self._models = self.actions or 1
+        self._past: LinearPredictors | FittedPredictors | None = None  # from the first round on
+        self._features = 0
+        self._now = np.zeros(self._models, dtype=np.int64)  # the number of each model's predictor
+        self._numbers = Rows(np.zeros((0, self._models), dtype=np.int64))  # of the predictors in force in each segment
+        self._lengths = Rows(np.zeros(0, dtype=np.int64))  # of each segment, in rounds
+        self._random = np.random.default_rng(self.seed)
+
+    @property
+    def rounds(self) -> int:
+        """How many were learnt from."""
+        return int(self._lengths.all.sum())
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """The settings, as of a scikit-learn estimator."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def predict_proba(self, contexts: ArrayLike) -> Array:
+        """The probabilities of the actions: a row for each context, a column for each action.
+
+        Many contexts at once take a fraction of the time that they take one by one.
+        """
+        x = self._inputs(contexts)
+        count, actions = x.shape[1], self.actions or len(x)
+        if self._past is None or count == 0:
+            return np.full((count, actions), 1 / actions)
+        if count == 1 and not self.budget:
+            predictions = self._table(slice(None), x).ravel()[self._table_rows(self._numbers.all, actions)]
+            if len(predictions) < self.rounds:
+                predictions = np.repeat(predictions, self._lengths.all, axis=0)
+            return _kernel.policy(predictions, **self._settings)[None]
+
+        # Contexts that have the same best action lie side by side, which is faster (cpp/kernel/policy_batch.h).
+        now = self._table(self._now, x)[self._table_rows(np.arange(self._models)[None], actions)[0]]
+        order = np.argsort(now.argmin(axis=0), kind="stable")
+        parts = list(self._parts(actions))
+
+        def replay(those: Numbers) -> Array:
+            block = x[:, np.resize(those, -(-len(those) // GROUP) * GROUP)]
+            batch = _kernel.PolicyBatch(len(those), actions, **self._settings)
+            for numbers, rows, lengths in parts:
+                batch.step(self._table(numbers, block), rows, lengths, STEPS if self.budget else 0)
+            return batch.probabilities()
+
+        blocks = [order[i : i + self._past.block] for i in range(0, count, self._past.block)]
+        threads = min(len(blocks), self.threads or os.cpu_count() or 1)
+        if threads == 1 or not isinstance(self.oracle, Ridge):  # other oracles may not be made for threads
+            probabilities = list(map(replay, blocks))
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                probabilities = list(pool.map(replay, blocks))
+        result = np.empty((count, actions))
+        result[order] = np.concatenate(probabilities)
+        return result
+
+    def choose(self, context: ArrayLike) -> Choice:
+        """An action for one context, drawn from its probabilities."""
+        probabilities = self.predict_proba(np.asarray(context)[None])[0]
+        action = int(self._random.choice(len(probabilities), p=probabilities))
+        return Choice(action, float(probabilities[action]))
+
+    def update(self, context: ArrayLike, action: int, cost: float) -> None:
+        """Learns from a round: what an action has cost in a context."""
+        x = self._inputs(np.asarray(context)[None])[:, 0]
+        actions = self.actions or len(x)
+        if not 0 <= action < actions:
+            raise ValueError(f"action must be in 0 .. {actions - 1}: {action}")
+        if not np.isfinite(cost):
+            raise ValueError(f"cost must be finite: {cost}")
+        if self._past is None:
+            self._features = np.shape(context)[-1]
+            self._past = (
+                LinearPredictors(self.oracle, self._models, self._features)
+                if isinstance(self.oracle, Ridge)
+                else FittedPredictors(self.oracle, self._models, self.refit)
+            )
+        self._add_round()
+        loss = (cost - self.min_cost) / (self.max_cost - self.min_cost)
+        model, features = (action, x[0]) if self.actions else (0, x[action])
+        number = self._past.learn(model, features, loss)
+        if number is not None:
+            self._now[model] = number
+
+    def _inputs(self, contexts: ArrayLike) -> Array:
+        """Contexts as the predictors take them, of shape (1 or actions, contexts, features)."""
+        x = np.asarray(contexts, dtype=float)
+        shape = "(contexts, features)" if self.actions else "(contexts, actions, features)"
+        if x.ndim != (2 if self.actions else 3):
+            raise ValueError(f"contexts must be of shape {shape}, one context without the first: {x.shape}")
+        if self._features not in (0, x.shape[-1]):
+            raise ValueError(f"contexts had {self._features} features before, now {x.shape[-1]}")
+        if not np.isfinite(x).all():
+            raise ValueError("contexts must be finite")
+        x = x[None] if self.actions else x.transpose(1, 0, 2)
+        return LinearPredictors.inputs(x) if isinstance(self.oracle, Ridge) else x
+
+    def _table(self, numbers: Numbers | slice, x: Array) -> Array:
+        """Predictions: a column for each context, rows as in _table_rows."""
+        assert self._past is not None
+        return self._past.predict(numbers, x.reshape(-1, x.shape[-1])).reshape(-1, x.shape[1])
+
+    def _table_rows(self, numbers: Numbers, actions: int) -> Numbers:
+        """Where in _table the predictions for each action are, from the predictors' numbers."""
+        return numbers if self.actions else numbers * actions + np.arange(actions)
+
+    def _parts(self, actions: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+        """The past, in parts: the numbers of the predictors needed, the rows of their table, the segments' lengths."""
+        for first in range(0, len(self._lengths.all), SEGMENTS):
+            part = slice(first, first + SEGMENTS)
+            numbers, places = np.unique(self._numbers.all[part], return_inverse=True)
+            rows = self._table_rows(places.reshape(-1, self._models), actions)
+            yield numbers, rows, self._lengths.all[part]
+
+    def _add_round(self) -> None:
+        """Notes that the predictors of now were in force in one more round."""
+        if self.rounds and (self._numbers.all[-1] == self._now).all():
+            self._lengths.all[-1] += 1
+            return
+        self._numbers.append(self._now)
+        self._lengths.append(1)
+        if self.budget and len(self._lengths.all) > self.budget:
+            self._merge_two_segments()
+
+    def _merge_two_segments(self) -> None:
+        """Neighbours that are short for their age: so lengths grow with age, by about the same factor everywhere."""
+        assert self._past is not None
+        numbers, lengths = self._numbers.all, self._lengths.all
+        ends = np.cumsum(lengths)
+        i = int(np.argmin((lengths[:-1] + lengths[1:]) / (1 + ends[-1] - ends[1:])))
+        weights = (int(lengths[i]), int(lengths[i + 1]))
+        for model, (first, second) in enumerate(numbers[i : i + 2].T.tolist()):
+            if first != second:
+                numbers[i, model] = self._past.merge(first, second, weights)
+        lengths[i] += lengths[i + 1]
+        numbers, lengths = np.delete(numbers, i + 1, axis=0), np.delete(lengths, i + 1)
+
+        kept, places = np.unique([*numbers, self._now], return_inverse=True)  # the others are in no segment any more
+        self._past.keep(kept)
+        places = places.reshape(-1, self._models)
+        self._numbers, self._lengths, self._now = Rows(places[:-1]), Rows(lengths), places[-1]

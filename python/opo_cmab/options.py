@@ -1,0 +1,141 @@
+"""The arguments of the explorers, typed and checked: nobody misspells a flag.
+
+>>> str(Options(eta=30, gamma=0.5))
+'--cb_explore_adf --opo_cmab --opo_eta 30 --opo_gamma 0.5'
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+__all__ = ["AdaCBOptions", "FastCBOptions", "Options"]
+
+LARGEST = float(np.finfo(np.float32).max)  # VW's numbers are floats
+
+# Each says what a value must be, or None if it is.
+
+
+def _nonnegative(value: float) -> str | None:
+    return None if 0 <= value <= LARGEST else "at least 0 and finite"
+
+
+def _fraction(value: float) -> str | None:
+    return None if 0 <= value <= 1 else "in [0, 1]"
+
+
+def _finite(value: float) -> str | None:
+    return None if abs(value) <= LARGEST else "finite"
+
+
+def _budget(value: object) -> str | None:
+    return None if isinstance(value, int) and (value == 0 or value >= 2) else "0 (exact) or a whole number from 2 up"
+
+
+def _loss(value: object) -> str | None:
+    return None if value in ("squared", "logistic") else "'squared' or 'logistic'"
+
+
+def _flag(name: str, check: Callable[[Any], str | None] | None = None) -> Any:
+    """A field that becomes --name. None, or False, leaves it out."""
+    return field(default=None if check else False, metadata={"flag": name, "check": check})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Explorer:
+    min_cost: float | None = _flag("cb_min_cost", _finite)
+    max_cost: float | None = _flag("cb_max_cost", _finite)
+    epsilon: float | None = _flag("epsilon", _fraction)
+    loss: Literal["squared", "logistic"] | None = _flag("loss_function", _loss)
+
+    explorer: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value, check = getattr(self, f.name), f.metadata["check"]
+            if value is None or check is None:
+                continue
+            must_be = check(value) if isinstance(value, int | float) or check is _loss else "a number"
+            if must_be:
+                raise ValueError(f"{f.name} must be {must_be}: {value!r}")
+        low = 0 if self.min_cost is None else self.min_cost
+        high = 1 if self.max_cost is None else self.max_cost
+        if not low < high:
+            raise ValueError(f"min_cost must be below max_cost: {low} and {high}")
+
+    def __str__(self) -> str:
+        words = ["--cb_explore_adf", f"--{self.explorer}"]
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value is not None and value is not False:
+                words.append(f"--{f.metadata['flag']}" + ("" if value is True else f" {value}"))
+        return " ".join(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(_Explorer):
+    r"""The arguments of ``--opo_cmab``, for ``Workspace`` or the command line: ``str(Options(eta=30))``.
+
+    OPO-CMAB, Algorithm 1 of Levy and Mansour (2026), with a decay:
+
+    .. math:: \pi_{k+1}(a) \propto \pi_k(a)^{\text{decay}} \exp(-\eta\, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
+
+    What is not given is left to VW: its default, or what is saved in the model that it loads. Everything else of VW
+    (interactions, learner, files) goes beside it: ``f"{Options()} -q ua --quiet"``. docs/options.md explains each.
+
+    Args:
+        eta: learning rate of the policy (VW's default: 100).
+        gamma: size of the bonus, :math:`\beta_k = \gamma \sqrt{k / |A|}` (0.1).
+        beta: a constant one in its place.
+        decay: what is left of the past after a round (0.9; 1 is Algorithm 1).
+        budget: how many past models are kept, 0 for all of them.
+        importance_weighted: learn with the inverse of the logged probability as weight.
+        min_cost, max_cost: the range of costs (0, 1).
+        epsilon: the minimum probability of an action is this divided by their number (0).
+        loss: squared (the default) or logistic.
+    """
+
+    eta: float | None = _flag("opo_eta", _nonnegative)
+    gamma: float | None = _flag("opo_gamma", _nonnegative)
+    beta: float | None = _flag("opo_beta", _nonnegative)
+    decay: float | None = _flag("opo_decay", _fraction)
+    budget: int | None = _flag("opo_budget", _budget)
+    importance_weighted: bool = _flag("opo_importance_weighted")
+
+    explorer: ClassVar[str] = "opo_cmab"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gamma is not None and self.beta is not None:
+            raise ValueError("gamma and beta: give only one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastCBOptions(_Explorer):
+    r"""The arguments of ``--fastcb``, as :class:`Options`. FastCB (Foster and Krishnamurthy 2021):
+
+    .. math:: p(a) = \frac{f^*}{|A| f^* + \gamma_t (f(a) - f^*)}, \quad \gamma_t = \text{scale}\, t^{\text{exponent}}
+
+    Args:
+        gamma_scale, gamma_exponent: greediness (VW's defaults: 10, 0.5).
+    """
+
+    gamma_scale: float | None = _flag("gamma_scale", _nonnegative)
+    gamma_exponent: float | None = _flag("gamma_exponent", _nonnegative)
+
+    explorer: ClassVar[str] = "fastcb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaCBOptions(FastCBOptions):
+    """The arguments of ``--adacb``, as :class:`Options`. AdaCB (Foster, Rakhlin, Simchi-Levi and Xu 2020): inverse gap
+    weighting over the actions that RegCB finds plausible.
+
+    Args:
+        mellowness: the larger, the more actions stay plausible (0.001).
+    """
+
+    mellowness: float | None = _flag("mellowness", _nonnegative)
+
+    explorer: ClassVar[str] = "adacb"

@@ -1,0 +1,140 @@
+"""Regression oracles, and the predictors that they have made so far."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+
+class Regressor(Protocol):
+    """What scikit-learn's regressors are, as far as needed here."""
+
+    def fit(self, X: Any, y: Any, /) -> Any: ...  # noqa: N803  scikit-learn's names
+    def predict(self, X: Any, /) -> Any: ...  # noqa: N803
+
+
+@dataclass(frozen=True)
+class Ridge:
+    r"""Least squares with a penalty, in closed form: after rounds with features x (a constant is added) and losses y
+
+    .. math:: w = \arg\min_w \sum (w \cdot x - y)^2 + \lambda |w|^2
+
+    Each round updates it at a cost of the square of the number of features, by the Sherman-Morrison formula.
+    """
+
+    l2: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.l2 < np.inf:
+            raise ValueError(f"l2 must be above 0 and finite: {self.l2}")
+
+
+class Rows:
+    """An array that rows are added to."""
+
+    def __init__(self, first: NDArray[Any]) -> None:
+        self._room = first.copy()
+        self._count = len(first)
+
+    @property
+    def all(self) -> NDArray[Any]:
+        return self._room[: self._count]
+
+    def append(self, row: ArrayLike) -> None:
+        if self._count == len(self._room):
+            more = np.empty_like(self._room, shape=(self._count + 8, *self._room.shape[1:]))
+            self._room = np.concatenate([self._room, more])
+        self._room[self._count] = row
+        self._count += 1
+
+
+class LinearPredictors:
+    """The past predictors of ridge regressions. They are numbered; number 0 is from before the first round."""
+
+    block = 64  # contexts to predict for at once: BLAS takes no threads of its own for products so small
+
+    def __init__(self, ridge: Ridge, models: int, features: int) -> None:
+        size = features + 1
+        self._inverses = np.array([np.eye(size) / ridge.l2] * models)
+        self._now = np.zeros((models, size))
+        self._past = Rows(np.zeros((1, size)))
+
+    @staticmethod
+    def inputs(x: Array) -> Array:
+        return np.concatenate([x, np.ones((*x.shape[:-1], 1))], axis=-1)
+
+    def learn(self, model: int, x: Array, y: float) -> int | None:
+        """Returns the number of the model's new predictor, if it has one."""
+        inverse = self._inverses[model]
+        along = inverse @ x
+        gain = along / (1 + x @ along)
+        self._now[model] += gain * (y - x @ self._now[model])
+        inverse -= np.outer(gain, along)
+        return self._add(self._now[model])
+
+    def _add(self, coefficients: Array) -> int:
+        self._past.append(coefficients)
+        return len(self._past.all) - 1
+
+    def predict(self, numbers: Numbers | slice, x: Array) -> Array:
+        """A row for each of the predictors, a column for each row of x."""
+        return self._past.all[numbers] @ x.T
+
+    def merge(self, first: int, second: int, weights: tuple[int, int]) -> int:
+        """The number of a predictor that stands for two, in force for so many rounds: their average."""
+        return self._add(np.average(self._past.all[[first, second]], axis=0, weights=weights))
+
+    def keep(self, numbers: Numbers) -> None:
+        """Forgets all others and numbers these anew."""
+        self._past = Rows(self._past.all[numbers])
+
+
+class FittedPredictors:
+    """As LinearPredictors, with copies of a regressor that are fitted anew once the data has grown by a fraction."""
+
+    block = 1024  # a call of predict costs the same for few as for many
+
+    def __init__(self, regressor: Regressor, models: int, growth: float) -> None:
+        self._regressor = regressor
+        self._growth = growth
+        self._data: list[tuple[list[Array], list[float]]] = [([], []) for _ in range(models)]
+        self._due = [1.0] * models
+        self._past: list[Regressor | None] = [None]
+
+    @staticmethod
+    def inputs(x: Array) -> Array:
+        return x
+
+    def learn(self, model: int, x: Array, y: float) -> int | None:
+        xs, ys = self._data[model]
+        xs.append(x)
+        ys.append(y)
+        if len(ys) < self._due[model]:
+            return None
+        self._due[model] = len(ys) * (1 + self._growth)
+        regressor = copy.deepcopy(self._regressor)
+        regressor.fit(np.array(xs), np.array(ys))
+        self._past.append(regressor)
+        return len(self._past) - 1
+
+    def predict(self, numbers: Numbers | slice, x: Array) -> Array:
+        past = self._past[numbers] if isinstance(numbers, slice) else [self._past[i] for i in numbers]
+        table = np.zeros((len(past), len(x)))
+        for row, regressor in zip(table, past, strict=True):
+            if regressor is not None:
+                row[:] = regressor.predict(x)
+        if not np.isfinite(table).all():
+            raise ValueError("the oracle predicts costs that are not finite")
+        return table
+
+    def merge(self, first: int, second: int, weights: tuple[int, int]) -> int:
+        """Predictors cannot be averaged: the one that was in force for longer, the later if it is equal."""
+        return first if weights[0] > weights[1] else second
+
+    def keep(self, numbers: Numbers) -> None:
+        self._past = [self._past[i] for i in numbers]
