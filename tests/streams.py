@@ -3,6 +3,7 @@
 Imports vowpalwabbit only when it runs, on whichever engine the process has.
 """
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -57,8 +58,39 @@ def with_probability_one(rounds: list[list[str]]) -> list[list[str]]:
     return [[relabel(line) for line in lines] for lines in rounds]
 
 
+def without_labels(rounds: list[list[str]]) -> list[list[str]]:
+    """The same rounds, to be predicted only."""
+    return [[line[line.index("|") :] if line[0].isdigit() else line for line in lines] for lines in rounds]
+
+
+def to_text(rounds: list[list[str]]) -> str:
+    return "".join("\n".join(lines) + "\n\n" for lines in rounds)
+
+
+def dsjson(lines: list[str]) -> str:
+    """A round of a stream as the logs of a decision service have it."""
+    chosen = next(a for a, line in enumerate(lines[1:]) if line[0].isdigit())
+    _, cost, p = lines[1 + chosen].split(" ")[0].split(":")
+
+    def features(line: str) -> dict[str, float]:
+        pairs = [f.partition(":") for f in line.partition("|")[2].split()[1:]]
+        return {name: float(value) if value else 1.0 for name, _, value in pairs}
+
+    return json.dumps(
+        {
+            "_label_cost": float(cost),
+            "_label_probability": float(p),
+            "_label_Action": chosen + 1,
+            "_labelIndex": chosen,
+            "a": [chosen + 1],
+            "p": [float(p)],
+            "c": {"s": features(lines[0]), "_multi": [{"a": features(line)} for line in lines[1:]]},
+        }
+    )
+
+
 def write(path: Path, rounds: list[list[str]]) -> Path:
-    path.write_text("".join("\n".join(lines) + "\n\n" for lines in rounds))
+    path.write_text(to_text(rounds))
     return path
 
 

@@ -5,10 +5,7 @@ predictions.
 """
 
 import json
-import socket
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +15,9 @@ from formulas import sigmoid
 from numpy.testing import assert_allclose
 from opo_cmab._kernel import bounded_policy, segment_starts
 from opo_cmab.reference import policies, policy
-from streams import random_rounds, with_probability_one, write
+from streams import dsjson, random_rounds, to_text, with_probability_one, without_labels, write
+
+from benchmarks import load
 
 MODELS = Path(__file__).parent / "models"
 SETTINGS = {"eta": 10.0, "gamma": 0.5, "decay": 1.0}
@@ -139,7 +138,7 @@ def test_importance_weights_are_left_on_if_asked(ours, stock):
 
 def test_unlabeled_rounds_change_nothing(ours):
     rounds = random_rounds(6)
-    unlabeled = [[line[line.index("|") :] if line[0].isdigit() else line for line in r] for r in random_rounds(7, n=60)]
+    unlabeled = without_labels(random_rounds(7, n=60))
     mixed = [r for pair in zip(rounds, unlabeled, strict=True) for r in pair]
     assert ours(f"{OPO} -q sa", mixed)[::2] == ours(f"{OPO} -q sa", rounds)
 
@@ -171,28 +170,6 @@ def test_the_program_does_what_the_workspace_does(ours, vw, tmp_path):
     expected = ours(f"{OPO} -q ::", rounds)
     for p, e in zip(program_predictions(out), expected, strict=True):
         assert_allclose(p, e, atol=2e-6)
-
-
-def dsjson(lines):
-    """A round of a stream as the logs of a decision service have it."""
-    chosen = next(a for a, line in enumerate(lines[1:]) if line[0].isdigit())
-    _, cost, p = lines[1 + chosen].split(" ")[0].split(":")
-
-    def features(line):
-        pairs = [f.partition(":") for f in line.partition("|")[2].split()[1:]]
-        return {name: float(value) if value else 1.0 for name, _, value in pairs}
-
-    return json.dumps(
-        {
-            "_label_cost": float(cost),
-            "_label_probability": float(p),
-            "_label_Action": chosen + 1,
-            "_labelIndex": chosen,
-            "a": [chosen + 1],
-            "p": [float(p)],
-            "c": {"s": features(lines[0]), "_multi": [{"a": features(line)} for line in lines[1:]]},
-        }
-    )
 
 
 def test_dsjson_and_text_give_the_same(vw, tmp_path):
@@ -424,66 +401,15 @@ def test_costs_outside_of_the_range_are_warned_of_once(vw, tmp_path):
 # -- daemon -----------------------------------------------------------------------------------------------------------
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Daemon:
-    """A vw daemon in the foreground of a process of its own, and a connection to it."""
-
-    def __init__(self, arguments):
-        port = free_port()
-        self.process = subprocess.Popen(
-            [VW, "--daemon", "--foreground", "--port", str(port), "--quiet", *arguments.split()],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                self.connection = socket.create_connection(("127.0.0.1", port), timeout=30)
-                break
-            except ConnectionRefusedError:
-                assert self.process.poll() is None, "the daemon has ended"
-                assert time.monotonic() < deadline, "the daemon does not answer"
-                time.sleep(0.05)
-        self.answers = self.connection.makefile("r")
-
-    def send(self, text):
-        self.connection.sendall(text.encode())
-
-    def predict(self, lines):
-        self.send("\n".join(lines) + "\n\n")
-        answer = self.answers.readline()
-        assert self.answers.readline() == "\n"
-        return [p for _, p in sorted((int(a), float(p)) for a, p in (pair.split(":") for pair in answer.split(",")))]
-
-    def close(self):
-        self.connection.close()
-        self.process.terminate()
-        self.process.wait(30)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="VW's daemon runs on Linux only")
-def test_a_daemon_learns_saves_on_command_and_goes_on_from_the_file(ours, tmp_path):
+def test_a_daemon_learns_saves_on_command_and_goes_on_from_the_file(vw, tmp_path):
     rounds = random_rounds(26, n=40)
-    expected = ours(f"{OPO} -q sa", rounds)
-    model = tmp_path / "model"
-    daemon = Daemon(f"{OPO} -q sa --num_children 1")
-    try:
-        got = [daemon.predict(lines) for lines in rounds[:20]]
-        daemon.send(f"save_{model}\n\n")
-        deadline = time.monotonic() + 30
-        while not model.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-    finally:
-        daemon.close()
-    daemon = Daemon(f"-i {model} --num_children 1")
-    try:
-        got += [daemon.predict(lines) for lines in rounds[20:]]
-    finally:
-        daemon.close()
-    for p, e in zip(got, expected, strict=True):
-        assert_allclose(p, e, atol=2e-6)
+    texts = [to_text([lines]) for lines in rounds]
+    out, model = tmp_path / "out", tmp_path / "model"
+    vw(f"-d {write(tmp_path / 'data', rounds)} {OPO} -q sa -p {out}")
+    with load.Daemon(f"{OPO} -q sa --num_children 1", VW) as daemon:
+        served = load.in_turn(daemon, texts[:20])
+        load.save(daemon, model)
+    with load.Daemon(f"-i {model} --num_children 1", VW) as daemon:
+        served += load.in_turn(daemon, texts[20:])
+    assert [s.answer for s in served] == out.read_text().split()

@@ -1,0 +1,111 @@
+"""One Python process that decides and learns a million times with --opo_budget: does its memory stay flat, and are its
+answers those of the command line? Results: OUT/long_run.md and OUT/long_run.csv.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import opo_cmab  # noqa: F401  before vowpalwabbit
+import pandas as pd
+from vowpalwabbit import Workspace
+
+from benchmarks.load import requests
+from benchmarks.speed import Row, run_vw, table, where
+
+HALF_A_DIGIT = 5.1e-7  # vw prints six digits after the point
+ARGUMENTS = "--cb_explore_adf --opo_cmab --opo_budget 64 -q ua"
+
+
+def memory_mb() -> float:
+    """The resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def offline(rounds: int, directory: Path) -> Path:
+    """The command line's answers to the same rounds."""
+    data, out = directory / "data.txt", directory / "answers.txt"
+    with data.open("w") as file:
+        file.writelines(requests(rounds))
+    run_vw(f"-d {data} {ARGUMENTS} -p {out}")
+    return out
+
+
+def probabilities(line: str) -> list[float]:
+    """In the order of the actions."""
+    pairs = (pair.split(":") for pair in line.strip().split(","))
+    return [float(p) for _, p in sorted(pairs, key=lambda pair: int(pair[0]))]
+
+
+def run(rounds: int, marks: int) -> list[Row]:
+    """Predict, then learn, round by round; memory, time and answers other than the command line's, mark by mark."""
+    rows = []
+    with TemporaryDirectory() as temporary, offline(rounds, Path(temporary)).open() as lines:
+        answers = map(probabilities, filter(str.strip, lines))
+        texts = requests(rounds)
+        workspace = Workspace(f"{ARGUMENTS} --quiet")
+        for mark in range(1, marks + 1):
+            start, different = time.perf_counter(), 0
+            for text in islice(texts, rounds // marks):
+                got = workspace.predict(text)
+                workspace.learn(text)
+                different += not np.allclose(got, next(answers), rtol=0, atol=HALF_A_DIGIT)
+            rows.append(
+                {
+                    "learns": mark * (rounds // marks),
+                    "memory_mb": memory_mb(),
+                    "ms_a_round": 1e3 * (time.perf_counter() - start) / (rounds // marks),
+                    "different": different,
+                }
+            )
+        workspace.finish()
+    return rows
+
+
+def report(rows: Sequence[Row], place: Row) -> str:
+    """The results in Markdown."""
+    text = [
+        "# A long run",
+        "",
+        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}.",
+        "",
+        f'`Workspace("{ARGUMENTS}")`: a prediction and a learn a round, 5 actions. Memory is that of the whole '
+        "process, Python included. An answer is another if it differs by more than half of the last digit that `vw -p` "
+        "prints, the sixth.",
+        "",
+        *table(
+            ["learns", "memory MB", "ms a round", "answers other than the command line's"],
+            [
+                [f"{r['learns']:,}", f"{r['memory_mb']:.1f}", f"{r['ms_a_round']:.3f}", f"{r['different']}"]
+                for r in rows
+            ],
+        ),
+    ]
+    return "\n".join(text) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.long_run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=1_000_000, metavar="N", help="(default: %(default)s)")
+    parser.add_argument("--marks", type=int, default=10, metavar="N", help="rows of the table (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("results/load"), metavar="DIR", help="(default: %(default)s)")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    place = where()
+    rows = run(options.rounds, options.marks)
+    pd.DataFrame([{**row, **place} for row in rows]).to_csv(options.out / "long_run.csv", index=False)
+    text = report(rows, place)
+    (options.out / "long_run.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
