@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # What the installed package is made from: a change of these installs it anew.
 SOURCES := $(shell find cpp cmake python CMakeLists.txt pyproject.toml README.md -type f -not -path '*/__pycache__/*')
 
-.PHONY: install reproduce test lint format sanitize clean
+.PHONY: install reproduce test lint format sanitize fuzz wheel clean
 
 install: $(VENV)/installed
 
@@ -60,16 +60,46 @@ format: $(VENV)/lint-tools
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $$(find cpp -name '*.cc' -o -name '*.h')
 
-# The tests of our own C++ under AddressSanitizer and UndefinedBehaviorSanitizer. VW's libraries stay as they are, so
-# vectors that both sides fill cannot be checked for their spare room.
-sanitize: $(VENV)/installed $(VENV)/test-tools
+# Our own C++ under AddressSanitizer and UndefinedBehaviorSanitizer. VW's libraries stay as they are, so vectors that
+# both sides fill cannot be checked for their spare room.
+SANITIZED := PYTHONPATH=build/sanitized OPO_CMAB_TEST_VW=$(CURDIR)/build/sanitized/bin/vw \
+  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+  ASAN_OPTIONS=detect_leaks=0:detect_container_overflow=0 $(BIN)/python
+
+build/sanitized/built: $(VENV)/installed $(VENV)/test-tools
 	@echo "== Building under the sanitizers"
 	$(PIP) install --verbose --no-deps --upgrade --target build/sanitized \
-	  -C build-dir=build/sanitize -C cmake.define.OPO_CMAB_SANITIZE=ON .
+	  -C build-dir=build/sanitize -C cmake.define.OPO_CMAB_SANITIZE=ON -C install.strip=false .
+	@touch $@
+
+sanitize: build/sanitized/built
 	@echo "== Testing under the sanitizers"
-	PYTHONPATH=build/sanitized OPO_CMAB_TEST_VW=$(CURDIR)/build/sanitized/bin/vw \
-	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:detect_container_overflow=0 \
-	  $(BIN)/python -m pytest -m "not slow" tests/test_kernel.py tests/test_explorers.py tests/test_opo_cmab.py
+	$(SANITIZED) -m pytest -m "not slow" tests/test_kernel.py tests/test_explorers.py tests/test_opo_cmab.py
+
+# Random lines, flags and model files, under the sanitizers: make fuzz MINUTES=30 SEED=1 (docs/fuzzing.md).
+MINUTES ?= 5
+SEED ?= 0
+fuzz: build/sanitized/built
+	@echo "== Fuzzing for $(MINUTES) minutes"
+	$(SANITIZED) tests/fuzz.py --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
+
+$(VENV)/package-tools: $(VENV)/pip
+	@echo "== Installing what packaging needs"
+	$(PIP) install --quiet --group package
+	@touch $@
+
+# The wheel is built from the source distribution, which shows that this is whole, and tried where there is nothing else.
+wheel: $(VENV)/package-tools
+	@echo "== Building the source distribution, and from it the wheel"
+	rm -rf dist build/clean
+	$(BIN)/python -m build
+	PATH="$(BIN):$$PATH" auditwheel repair --wheel-dir dist dist/*.whl && rm dist/*-linux_*.whl
+	$(BIN)/auditwheel show dist/*.whl
+	@echo "== Trying it in a clean environment"
+	$(PYTHON) -m venv build/clean
+	build/clean/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: dist/*.whl
+	env -i PATH=build/clean/bin VW_OPO_CMAB_CACHE=build/clean/no-cache build/clean/bin/python tests/smoke.py --alone
+	ls -l dist
 
 clean:
 	rm -rf $(VENV) build dist
