@@ -1,7 +1,10 @@
 """The kernel on its own: the policy recursion and the weight history, against NumPy and against the paper's lemma."""
 
+import random
+
 import numpy as np
 import pytest
+from fuzz_input import damage_field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -244,3 +247,26 @@ def test_damaged_history_bytes_are_refused():
         assert not _kernel.WeightHistory().deserialize(data[:cut])
     assert not _kernel.WeightHistory().deserialize(data + b"\0")
     assert not _kernel.WeightHistory().deserialize(b"\xff" * len(data))
+
+
+@pytest.mark.parametrize("budget", [0, 8])
+def test_changed_history_bytes_are_refused_or_are_another_history(budget):
+    history = _kernel.WeightHistory(budget)
+    for t in range(60):
+        for weight in (t % 3, 7, 2**40 + t):
+            history.record(weight, t, t + 1)
+        history.end_round()
+    data = history.serialize()
+    weights, ones = np.array([0, 1, 2, 7, 2**40], dtype=np.uint64), np.ones(5, dtype=np.float32)
+    accepted = 0
+    for seed in range(2000):
+        changed = damage_field(random.Random(seed), data)
+        copy, again = _kernel.WeightHistory(budget), _kernel.WeightHistory(budget)
+        if not copy.deserialize(changed):
+            continue
+        accepted += 1
+        assert again.deserialize(copy.serialize())
+        assert again.serialize() == copy.serialize()
+        if int.from_bytes(changed[4:8], "little") < 1000:  # rounds: each takes memory
+            assert copy.past_predictions(weights, ones, ones).shape == again.past_predictions(weights, ones, ones).shape
+    assert 50 < accepted < 1500

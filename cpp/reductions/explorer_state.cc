@@ -11,6 +11,9 @@
 
 namespace
 {
+// io_buf adds a size to a pointer before it looks how much there is: a size that no file has would wrap around.
+constexpr uint64_t LARGEST_SIZE = uint64_t{1} << 46;
+
 uint64_t checksum(const void* bytes, size_t size) { return VW::uniform_hash(static_cast<const char*>(bytes), size, 0); }
 
 /// What the section starts with; the state follows.
@@ -75,6 +78,10 @@ bool explorer_state::load(VW::io_buf& io, std::string& state) const
                                     << ", and this program reads version " << STATE_VERSION);
   }
   if (header.own_checksum != header.compute_own_checksum()) { throw_damaged("it does not match its checksum"); }
+  if (header.state_size > LARGEST_SIZE || header.below_size > LARGEST_SIZE)
+  {
+    throw_damaged("it claims a size that no file has");
+  }
 
   char* bytes = nullptr;
   auto size = io.buf_read(bytes, header.state_size);
