@@ -1,4 +1,4 @@
-"""The commands that the README shows, as they are written there."""
+"""The commands that the README shows, as they are written there, and those that it and the other pages name."""
 
 import os
 import re
@@ -10,7 +10,9 @@ import pytest
 from conftest import VW
 from streams import random_rounds, write
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
 def blocks(language: str) -> list[str]:
@@ -36,7 +38,22 @@ def test_the_readme_s_shell_commands_run(tmp_path, code):
     assert {"model.vw", "probabilities.txt"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_the_files_that_the_readme_links_to_exist():
-    links = re.findall(r"\]\(([^)#:]+)\)", README)
-    assert links
-    assert [link for link in links if not (Path(__file__).parent.parent / link).exists()] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_files_that_a_page_links_to_exist(page):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def named(pattern: str) -> list[str]:
+    return sorted({match for page in PAGES for match in re.findall(pattern, page.read_text(), re.MULTILINE)})
+
+
+@pytest.mark.parametrize("target", named(r"(?:^    |`)make (\w+)"))
+def test_the_make_targets_that_the_pages_name_exist(target):
+    subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("module", named(r"`python -m (benchmarks\.\w+)"))
+def test_the_programs_that_the_pages_name_explain_themselves(module):
+    result = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert result.stdout.startswith(f"usage: python -m {module}"), result.stderr
