@@ -281,3 +281,11 @@ def test_a_damaged_model_is_refused(ours, tmp_path, explorer):
         model.write_bytes(damaged)
         with pytest.raises(RuntimeError):
             ours(f"-i {model} -t", [])
+
+
+@pytest.mark.parametrize("explorer", ["opo_cmab", "opo_cmab --opo_budget 16", "fastcb", "adacb"])
+def test_weights_that_infinite_features_have_spoilt_still_give_probabilities(ours, explorer):
+    spoilt = ["shared |s x:inf y:1", "|a b", "1:0.5:0.5 |a c:1e39"]
+    rounds = [spoilt, *random_rounds(31, n=5), ["|a"], ["shared |s x:1", "|a b", "|a c"]]
+    predictions = ours(f"--cb_explore_adf --{explorer} -b 2 -q sa", rounds)
+    assert_allclose([sum(p) for p in predictions], 1, atol=1e-5)

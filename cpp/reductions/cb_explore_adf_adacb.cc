@@ -83,9 +83,10 @@ void cb_explore_adf_adacb::predict(learner& base, VW::multi_ex& examples)
   compute_cost_ranges(base, examples);
   auto& preds = examples[0]->pred.a_s;
 
-  // An action survives unless another is better even at its worst.
+  // An action survives unless another is better even at its worst; so does one whose cost is no number, which weights
+  // that infinite features have spoilt predict.
   const float min_max_cost = *std::min_element(_max_costs.begin(), _max_costs.end());
-  const auto survives = [&](const VW::action_score& pred) { return _min_costs[pred.action] <= min_max_cost; };
+  const auto survives = [&](const VW::action_score& pred) { return !(_min_costs[pred.action] > min_max_cost); };
 
   _survivors.clear();
   for (const auto& pred : preds)
