@@ -231,6 +231,14 @@ def report(rows: Sequence[Row], place: Row) -> str:
     return "\n".join(text) + "\n"
 
 
+def write(name: str, rows: Sequence[Row], place: Row, text: str, out: Path) -> None:
+    """OUT/NAME.csv and OUT/NAME.md, which is printed too."""
+    out.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame([{**row, **place} for row in rows]).to_csv(out / f"{name}.csv", index=False)
+    (out / f"{name}.md").write_text(text)
+    print(text)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.load", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -238,7 +246,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--requests", type=int, default=100_000, metavar="N", help="(default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("results/load"), metavar="DIR", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
     place = where()
     labelled = list(requests(options.requests))
     unlabelled = list(requests(options.requests, labels=False, seed=1))
@@ -247,10 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with TemporaryDirectory() as temporary:
             row, model = learning(explorer, labelled, Path(temporary))
             rows += [row, predicting(explorer, model, unlabelled, Path(temporary))]
-    pd.DataFrame([{**row, **place} for row in rows]).to_csv(options.out / "load.csv", index=False)
-    text = report(rows, place)
-    (options.out / "load.md").write_text(text)
-    print(text)
+    write("load", rows, place, report(rows, place), options.out)
 
 
 if __name__ == "__main__":

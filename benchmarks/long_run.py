@@ -12,10 +12,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import opo_cmab  # noqa: F401  before vowpalwabbit
-import pandas as pd
 from vowpalwabbit import Workspace
 
-from benchmarks.load import requests
+from benchmarks.load import requests, write
 from benchmarks.speed import Row, run_vw, table, where
 
 HALF_A_DIGIT = 5.1e-7  # vw prints six digits after the point
@@ -98,13 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--marks", type=int, default=10, metavar="N", help="rows of the table (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("results/load"), metavar="DIR", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
     place = where()
     rows = run(options.rounds, options.marks)
-    pd.DataFrame([{**row, **place} for row in rows]).to_csv(options.out / "long_run.csv", index=False)
-    text = report(rows, place)
-    (options.out / "long_run.md").write_text(text)
-    print(text)
+    write("long_run", rows, place, report(rows, place), options.out)
 
 
 if __name__ == "__main__":
