@@ -1,0 +1,225 @@
+"""What --opo_budget costs in quality: progressive validation loss beside the exact algorithm, over the data sets of 500
+to 6,000 rows in OpenML's cache (else scikit-learn's), and how near other ways to divide the past would come.
+
+Results: OUT/budget.md and OUT/budget.csv.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import opo_cmab
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy.stats import wilcoxon
+from tqdm import tqdm
+
+from benchmarks.datasets import Dataset, available, builtin, load, to_vw
+from benchmarks.speed import table, where
+from benchmarks.vw import round_losses
+
+BUDGETS = (64, 256)
+ROWS = (500, 6000)
+LARGE = (6, 26, 727)  # letter, nursery, 2dplanes: too many rows for the exact algorithm in seconds
+SETTINGS = {"eta": 100.0, "gamma": 0.1, "decay": 0.9}  # the defaults
+
+Row = dict[str, Any]
+
+
+def flags(budget: int) -> str:
+    return f"--opo_cmab --opo_budget {budget}"
+
+
+def run(dataset: Dataset, permutation: int, budget: int) -> Row:
+    start = time.perf_counter()
+    text = "".join(line + "\n" for line in to_vw(dataset, permutation))
+    losses = round_losses(f"--cbify {dataset.actions} --cb_explore_adf {flags(budget)}", text)
+    return {
+        "dataset": dataset.did,
+        "rows": dataset.rows,
+        "permutation": permutation,
+        "budget": budget,
+        "pv_loss": losses.count("1") / len(losses),
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def differences(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of each budget: the loss less that of the exact algorithm on the same permutations, over the data sets."""
+    losses = rows.pivot_table("pv_loss", "dataset", "budget")  # the mean over permutations
+    result = []
+    for budget in losses.columns.drop(0):
+        difference = (losses[budget] - losses[0]).round(12)
+        result.append(
+            {
+                "budget": budget,
+                "loss": losses[budget].mean(),
+                "exact": losses[0].mean(),
+                "mean": difference.mean(),
+                "sd": difference.std(),
+                "largest": difference.abs().max(),
+                "better": int((difference < 0).sum()),
+                "equal": int((difference == 0).sum()),
+                "worse": int((difference > 0).sum()),
+                "p": wilcoxon(difference).pvalue if difference.any() else 1.0,
+            }
+        )
+    return pd.DataFrame(result)
+
+
+# -- other ways to divide the past: a budget of N makes about N / 2 segments of a long one; these are their starts
+
+
+def both_ends(rounds: int, budget: int) -> NDArray[np.uint32]:
+    return opo_cmab.segment_starts(rounds, budget=budget)
+
+
+def recent_end(rounds: int, budget: int) -> NDArray[np.uint32]:
+    """Lengths that grow geometrically with the distance from now."""
+    edges = np.geomspace(1, rounds + 1, budget // 2).astype(int) - 1
+    return np.unique(rounds - edges).astype(np.uint32)
+
+
+def uniform(rounds: int, budget: int) -> NDArray[np.uint32]:
+    return np.unique(np.linspace(0, rounds, budget // 2 + 1).astype(np.uint32))
+
+
+DIVISIONS: Mapping[str, Callable[[int, int], NDArray[np.uint32]]] = MappingProxyType(
+    {
+        "short at both ends (--opo_budget)": both_ends,
+        "short at the recent end": recent_end,
+        "all of one length": uniform,
+    }
+)
+
+
+def bounded(predictions: NDArray[np.float64], starts: NDArray[np.uint32], budget: int) -> NDArray[np.float64]:
+    averages = np.add.reduceat(predictions, starts[:-1].astype(int)) / np.diff(starts)[:, None]
+    return opo_cmab.bounded_policy(averages, starts, budget=budget, **SETTINGS)
+
+
+def decisions(dataset: Dataset, rounds: int, seed: int) -> Iterator[opo_cmab.Explanation]:
+    """Decisions of the exact algorithm in the second half of a run over a data set, explained."""
+    from vowpalwabbit import Workspace
+
+    rng = np.random.default_rng(seed)
+    workspace = Workspace("--cb_explore_adf --opo_cmab -q xa --quiet")
+    for t, line in enumerate(to_vw(dataset, seed)[:rounds]):
+        label, _, features = line.partition(" | ")
+        context = [f"shared |x {features}", *(f"|a {a}" for a in range(1, dataset.actions + 1))]
+        p = np.array(workspace.predict(context))
+        chosen = int(rng.choice(len(p), p=p / p.sum()))
+        if t >= 500 and t % 50 == 0:
+            yield opo_cmab.explain(workspace, context)
+        context[chosen + 1] = f"0:{int(chosen + 1 != int(label))}:{max(p[chosen], 1e-3):.6f} {context[chosen + 1]}"
+        workspace.learn(context)
+
+
+def distances(dataset: Dataset, rounds: int = 2000, seed: int = 0) -> list[Row]:
+    """How far each way is from the exact decision: the total variation distance, 0 (the same) to 1."""
+    result = []
+    for explanation in decisions(dataset, rounds, seed):
+        f, exact = explanation.cost, explanation.decision
+        for budget in BUDGETS:
+            policies = {name: bounded(f, divide(len(f), budget), budget) for name, divide in DIVISIONS.items()}
+            policies["the last rounds only"] = opo_cmab.policy(f[-budget:], **SETTINGS)
+            for name, policy in policies.items():
+                row = {"dataset": dataset.did, "way": name, "budget": budget}
+                result.append(row | {"distance": np.abs(policy - exact).sum() / 2})
+    return result
+
+
+def report(losses: pd.DataFrame, large: pd.DataFrame, ways: pd.DataFrame, place: Row, permutations: int) -> str:
+    found = differences(losses)
+    text = [
+        "# What a budget costs in quality",
+        "",
+        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}.",
+        "",
+        "## Loss beside the exact algorithm",
+        "",
+        f"Progressive validation loss at the default settings on {losses['dataset'].nunique()} data sets of "
+        f"{losses['rows'].min():,} to {losses['rows'].max():,} rows, permutations of each: {permutations}, the same "
+        "for all. Difference: with the budget less without. p: Wilcoxon signed-rank test over the data sets.",
+        "",
+        *table(
+            ["N", "loss", "exact", "mean difference", "sd", "largest", "better", "equal", "worse", "p"],
+            [
+                [
+                    *[f"{r.budget}", f"{r.loss:.4f}", f"{r.exact:.4f}", f"{r.mean:+.4f}", f"{r.sd:.4f}"],
+                    *[f"{r.largest:.4f}", f"{r.better}", f"{r.equal}", f"{r.worse}", f"{r.p:.2g}"],
+                ]
+                for r in found.itertuples()
+            ],
+        ),
+        "",
+        "## Other ways to divide the past",
+        "",
+        "Distance (total variation) from the exact decision on contexts of the same data sets, from round 500 on, for "
+        "as many segments; and for the last N rounds alone.",
+        "",
+        *table(
+            ["way", *(f"N = {budget}" for budget in BUDGETS)],
+            [
+                [str(way), *(f"{distance:.4f}" for distance in row)]
+                for way, row in ways.pivot_table("distance", "way", "budget", sort=False).iterrows()
+            ],
+        ),
+    ]
+    if len(large):
+        text += [
+            "",
+            "## Large sets, N = 64",
+            "",
+            *table(
+                ["data set", "rows", "loss", "seconds"],
+                [[f"{r.dataset}", f"{r.rows:,}", f"{r.pv_loss:.4f}", f"{r.seconds:.1f}"] for r in large.itertuples()],
+            ),
+        ]
+    return "\n".join(text) + "\n"
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.budget", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--datasets", nargs="+", type=int, metavar="ID", help="OpenML ids (default: all of 500 to 6,000 rows)")
+    add("--permutations", type=int, default=3, metavar="N", help="of the rows of each set (default: %(default)s)")
+    add("--jobs", type=int, default=os.cpu_count(), metavar="N", help="runs at a time (default: the number of cores)")
+    add("--out", type=Path, default=Path("results/budget"), metavar="DIR", help="(default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def choose_datasets(ids: Sequence[int] | None) -> list[Dataset]:
+    if ids is not None:
+        return [load(did) for did in ids]
+    sets = [load(did) for did in tqdm(available(), desc="reading", unit="set")] or builtin()
+    return [d for d in sets if ROWS[0] <= d.rows <= ROWS[1] and d.features <= 1000]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    datasets = choose_datasets(options.datasets)
+    parallel = Parallel(n_jobs=options.jobs, return_as="generator_unordered")
+    tasks = [delayed(run)(d, p, b) for d in datasets for p in range(options.permutations) for b in (0, *BUDGETS)]
+    losses = pd.DataFrame(tqdm(parallel(tasks), total=len(tasks), unit="run", desc="losses"))
+    large_sets = [load(did) for did in LARGE if did in available() and options.datasets is None]
+    large = pd.DataFrame([run(d, 0, BUDGETS[0]) for d in large_sets])
+    tasks = [delayed(distances)(d) for d in datasets if d.rows > 600]
+    ways = pd.DataFrame([row for rows in tqdm(parallel(tasks), total=len(tasks), desc="ways") for row in rows])
+    losses.sort_values(["dataset", "permutation", "budget"]).to_csv(options.out / "budget.csv", index=False)
+    text = report(losses, large, ways, where(), options.permutations)
+    (options.out / "budget.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
