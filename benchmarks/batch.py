@@ -1,0 +1,116 @@
+"""How much faster OPOLearner.predict_proba is for many contexts at once than for one after the other.
+
+The same learner, the same contexts. What is compared runs in turn, several times over, each counts with its lowest
+time. Results: OUT/batch.md and OUT/batch.csv.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from opo_cmab import OPOLearner
+
+from benchmarks.speed import table, where
+
+ACTIONS, FEATURES = 10, 20
+GOAL = 5
+ROUNDS = [100, 1000, 3000]
+LEARNERS: dict[str, dict[str, Any]] = {
+    "ridge": {},
+    "ridge, one thread": {"threads": 1},
+    "ridge, Algorithm 1 (decay 1)": {"decay": 1},
+    "ridge, budget 64": {"budget": 64},
+}
+
+
+def learnt(settings: dict[str, Any], rounds: int, seed: int = 0) -> OPOLearner:
+    """A learner that has chosen the actions of so many rounds, losses linear in the context."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=(ACTIONS, FEATURES))
+    learner = OPOLearner(actions=ACTIONS, seed=seed, **settings)
+    for context in contexts(rounds, seed + 1):
+        action, _ = learner.choose(context)
+        learner.update(context, action, float(rng.uniform() < np.clip(0.5 + 0.5 * hidden[action] @ context, 0, 1)))
+    return learner
+
+
+def contexts(count: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, FEATURES)) / np.sqrt(FEATURES)
+
+
+def compare(name: str, rounds: int, count: int, repeats: int) -> dict[str, Any]:
+    learner = learnt(LEARNERS[name], rounds)
+    x = contexts(count, seed=99)
+    at_once, one_by_one = [], []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        batch = learner.predict_proba(x)
+        middle = time.perf_counter()
+        single = np.concatenate([learner.predict_proba(c[None]) for c in x])
+        at_once.append(middle - start)
+        one_by_one.append(time.perf_counter() - middle)
+    return {
+        "learner": name,
+        "rounds": rounds,
+        "contexts": count,
+        "seconds_one_by_one": min(one_by_one),
+        "seconds_at_once": min(at_once),
+        "times_faster": min(one_by_one) / min(at_once),
+        "largest_difference": float(np.abs(batch - single).max()),
+    }
+
+
+def report(rows: Sequence[dict[str, Any]], place: dict[str, Any]) -> str:
+    text = [
+        "# Many contexts at once",
+        "",
+        f"`predict_proba` of {rows[0]['contexts']:,} contexts, {ACTIONS} actions, {FEATURES} features. The goal "
+        f"for ridge is {GOAL} times faster. {place['cores']} cores of {place['machine']}, {place['date']}, "
+        f"`python -m benchmarks.batch`. {place['versions']}.",
+        "",
+        *table(
+            ["", "rounds learnt", "one by one, ms", "at once, ms", "times faster", "largest difference"],
+            [
+                [
+                    *[r["learner"], f"{r['rounds']:,}", f"{1e3 * r['seconds_one_by_one']:.0f}"],
+                    *[
+                        f"{1e3 * r['seconds_at_once']:.1f}",
+                        f"{r['times_faster']:.1f}",
+                        f"{r['largest_difference']:.0e}",
+                    ],
+                ]
+                for r in rows
+            ],
+        ),
+    ]
+    return "\n".join(text) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.batch",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--rounds", nargs="+", type=int, default=ROUNDS, metavar="N", help="rounds learnt before")
+    add("--contexts", type=int, default=1000, metavar="N", help="(default: %(default)s)")
+    add("--repeats", type=int, default=5, metavar="N", help="times that everything is run (default: %(default)s)")
+    add("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS), help="(default: all)")
+    add("--out", type=Path, default=Path("results/batch"), metavar="DIR", help="(default: %(default)s)")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    rows = [compare(name, k, options.contexts, options.repeats) for name in options.learners for k in options.rounds]
+    place = where()
+    pd.DataFrame([{**row, **place} for row in rows]).to_csv(options.out / "batch.csv", index=False)
+    text = report(rows, place)
+    (options.out / "batch.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Past linear models: OPO-CMAB with boosted trees as its oracle, where no linear model can represent the losses.
+
+The losses are realizable by trees: which action is best depends on the band that one of the features lies in, and each
+action has two bands that are not neighbours. Regret is the sum of <pi_t, l(c_t, .)> - min_a l(c_t, a).
+
+Results: OUT/nonlinear.md, OUT/nonlinear.csv and OUT/nonlinear.svg.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import opo_cmab
+import pandas as pd
+from joblib import Parallel, delayed
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from sklearn.ensemble import GradientBoostingRegressor
+
+from benchmarks.speed import table, where
+
+BEST_OF_BAND = np.array([0, 2, 1, 3, 2, 0, 3, 1])
+ACTIONS, FEATURES = 4, 3
+BEST_LOSS, OTHER_LOSS = 0.1, 0.9
+TREES = "OPOLearner, boosted trees"
+
+Array = NDArray[np.float64]
+# Probabilities for a context, and learning from (context, action, probability, loss).
+Bandit = tuple[Callable[[Array], Array], Callable[[Array, int, float, float], None]]
+
+
+def draw(rounds: int, seed: int) -> tuple[Array, Array, Array]:
+    """Contexts, expected losses and observed losses (0 or 1)."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(rounds, FEATURES))
+    best = BEST_OF_BAND[(x[:, 0] * len(BEST_OF_BAND)).astype(int)]
+    expected = np.where(best[:, None] == np.arange(ACTIONS), BEST_LOSS, OTHER_LOSS)
+    return x, expected, (rng.uniform(size=expected.shape) < expected).astype(float)
+
+
+def vw(flags: str) -> Bandit:
+    """VW, each action's features in a namespace of its own: a linear model for each action."""
+    from vowpalwabbit import Workspace
+
+    workspace = Workspace(f"--cb_explore_adf {flags} --quiet")
+
+    def lines(x: Array) -> list[str]:
+        features = " ".join(f"x{i}:{v:.6f}" for i, v in enumerate(x))
+        return [f"|{'abcd'[action]} constant {features}" for action in range(ACTIONS)]
+
+    def learn(x: Array, action: int, probability: float, loss: float) -> None:
+        labelled = lines(x)
+        labelled[action] = f"{action}:{loss}:{probability} {labelled[action]}"
+        workspace.learn(labelled)
+
+    return lambda x: np.array(workspace.predict(lines(x))), learn
+
+
+def opo(**settings: Any) -> Bandit:
+    """OPOLearner, an oracle for each action."""
+    learner = opo_cmab.OPOLearner(actions=ACTIONS, **settings)
+    return lambda x: learner.predict_proba(x[None])[0], lambda x, action, _, loss: learner.update(x, action, loss)
+
+
+BOOSTED_TREES = GradientBoostingRegressor(n_estimators=40, min_samples_leaf=3, random_state=0)
+BANDITS: dict[str, Callable[[], Bandit]] = {
+    TREES: lambda: opo(oracle=BOOSTED_TREES, budget=16),
+    f"{TREES}, budget 8": lambda: opo(oracle=BOOSTED_TREES, budget=8),  # two for each action: too few
+    "OPOLearner, ridge": opo,
+    "VW --opo_cmab": lambda: vw("--opo_cmab"),
+    "VW --opo_cmab, quadratic": lambda: vw("--opo_cmab " + " ".join(f"-q {n}{n}" for n in "abcd")),
+    "VW --squarecb": lambda: vw("--squarecb"),
+}
+
+
+def cumulative_regret(name: str, rounds: int, seed: int) -> Array:
+    """After each round."""
+    probabilities, learn = BANDITS[name]()
+    x, expected, observed = draw(rounds, seed)
+    rng = np.random.default_rng([seed, 1])
+    regret = np.empty(rounds)
+    for t in range(rounds):
+        pi = probabilities(x[t])
+        pi = pi / pi.sum()
+        regret[t] = pi @ expected[t] - expected[t].min()
+        action = int(rng.choice(ACTIONS, p=pi))
+        learn(x[t], action, float(pi[action]), float(observed[t, action]))
+    return regret.cumsum()
+
+
+def report(results: pd.DataFrame, place: dict[str, Any]) -> str:
+    last = results[results["round"] == results["round"].max()].groupby("bandit", sort=False)["regret"]
+    rounds = results["round"].max()
+    text = [
+        "# Beyond linear models",
+        "",
+        f"Regret after {rounds:,} rounds, {results['seed'].nunique()} seeds; always playing at random has "
+        f"{rounds * (OTHER_LOSS - BEST_LOSS) * (1 - 1 / ACTIONS):.0f}. {place['machine']}, {place['date']}, "
+        f"`python -m benchmarks.nonlinear`. {place['versions']}.",
+        "",
+        *table(
+            ["", "mean", "lowest", "highest"],
+            [[str(name), *(f"{v:.0f}" for v in (r.mean(), r.min(), r.max()))] for name, r in last],
+        ),
+    ]
+    return "\n".join(text) + "\n"
+
+
+def plot(results: pd.DataFrame, path: Path) -> None:
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, rows in results.groupby("bandit", sort=False):
+        regret = rows.groupby("round")["regret"].agg(["mean", "min", "max"])
+        axes.plot(regret.index, regret["mean"], label=name)
+        axes.fill_between(regret.index, regret["min"], regret["max"], alpha=0.15)
+    axes.set_xlabel("rounds")
+    axes.set_ylabel("regret")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    with rc_context({"svg.hashsalt": "nonlinear"}):  # the same numbers give the same file
+        figure.savefig(path, metadata={"Date": None})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.nonlinear",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--rounds", type=int, default=1000, metavar="N", help="(default: %(default)s)")
+    add("--seeds", type=int, default=2, metavar="N", help="runs of each bandit (default: %(default)s)")
+    add("--jobs", type=int, default=os.cpu_count(), metavar="N", help="runs at a time (default: the number of cores)")
+    add("--out", type=Path, default=Path("results/nonlinear"), metavar="DIR", help="(default: %(default)s)")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+
+    runs = [(name, seed) for name in BANDITS for seed in range(options.seeds)]
+    regrets = Parallel(n_jobs=options.jobs)(delayed(cumulative_regret)(name, options.rounds, s) for name, s in runs)
+    kept = np.unique(np.linspace(1, options.rounds, min(options.rounds, 100)).astype(int))
+    results = pd.DataFrame(
+        [
+            {"bandit": name, "seed": seed, "round": k, "regret": regret[k - 1]}
+            for (name, seed), regret in zip(runs, regrets, strict=True)
+            for k in kept
+        ]
+    )
+    results.to_csv(options.out / "nonlinear.csv", index=False, float_format="%.3f")
+    text = report(results, where())
+    (options.out / "nonlinear.md").write_text(text)
+    plot(results, options.out / "nonlinear.svg")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
