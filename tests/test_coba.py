@@ -22,7 +22,7 @@ def _quiet():
 
 def test_an_experiment_compares_opo_cmab_fastcb_and_opolearner():
     environment = Environments.from_linear_synthetic(
-        400, n_actions=3, n_context_features=4, n_action_features=0, seed=1
+        ROUNDS, n_actions=3, n_context_features=4, n_action_features=0, seed=1
     )
     learners = {
         "random": RandomLearner(),
