@@ -49,6 +49,9 @@ class Case(NamedTuple):
 
 # The goal: at most this many times the time of SquareCB.
 CASES = {Case(rounds=10_000, actions=10, features=20): 40, Case(rounds=220, actions=2, features=22_283): 4}
+BOUNDED = "OPO-CMAB, --opo_budget 64"
+WITH_BUDGET = {BASELINE: "--squarecb", BOUNDED: "--opo_cmab --opo_budget 64"}
+BOUNDED_CASES = {Case(rounds=100_000, actions=5, features=10): 4, Case(rounds=1_000_000, actions=5, features=10): 4}
 NAIVE_ROUNDS = [200, 400]
 CURVE = [1000, 2000, 4000, 8000, 16_000]
 
@@ -238,6 +241,32 @@ def times_baseline(row: Row) -> str:
     return "" if row["algorithm"] == BASELINE else f"{row['times_baseline']:.1f}"
 
 
+def case_table(rows: Sequence[Row]) -> list[str]:
+    return table(
+        [
+            *[
+                "rounds",
+                "actions",
+                "features",
+                "algorithm",
+                "seconds",
+                "CPU seconds",
+                "microseconds a round",
+                "peak MB",
+            ],
+            *[f"times {BASELINE}", "goal"],
+        ],
+        [
+            [
+                *[f"{r['rounds']:,}", f"{r['actions']}", f"{r['features']:,}", r["algorithm"], f"{r['seconds']:.2f}"],
+                *[f"{r['cpu_seconds']:.2f}", f"{1e6 * r['seconds'] / r['rounds']:.1f}", f"{r['peak_mb']:.0f}"],
+                *[times_baseline(r), "" if r["algorithm"] == BASELINE else f"at most {r['goal']}"],
+            ]
+            for r in rows
+        ],
+    )
+
+
 def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[Row], place: Row, repeats: int) -> str:
     """The results in Markdown."""
     text = [
@@ -248,20 +277,13 @@ def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[
         "",
         "## Beside SquareCB",
         "",
-        *table(
-            [
-                *["rounds", "actions", "features", "algorithm", "seconds", "CPU seconds", "peak MB"],
-                *[f"times {BASELINE}", "goal"],
-            ],
-            [
-                [
-                    *[f"{r['rounds']:,}", f"{r['actions']}", f"{r['features']:,}", r["algorithm"]],
-                    *[f"{r['seconds']:.2f}", f"{r['cpu_seconds']:.2f}", f"{r['peak_mb']:.0f}"],
-                    *[times_baseline(r), "" if r["algorithm"] == BASELINE else f"at most {r['goal']}"],
-                ]
-                for r in cases
-            ],
-        ),
+        *case_table([r for r in cases if r["rounds"] in {case.rounds for case in CASES}]),
+        "",
+        "## With a budget",
+        "",
+        "At most 64 steps a decision: what a round takes, in time and memory, does not depend on how many there were.",
+        "",
+        *case_table([r for r in cases if r["rounds"] in {case.rounds for case in BOUNDED_CASES}]),
         "",
         "## Beside a copy of all weights in every round",
         "",
@@ -291,7 +313,7 @@ def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[
         "## Growth with the number of rounds",
         "",
         f"{growth[0]['actions']} actions, {growth[0]['features']} features. The work of a round grows with the number "
-        "of rounds before it.",
+        "of rounds before it, up to the budget if there is one.",
         "",
         *table(
             ["rounds", "algorithm", "seconds", "milliseconds per round", "peak MB", f"times {BASELINE}"],
@@ -355,15 +377,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         directory = Path(temporary)
         cases = [
             {**row, "goal": goal}
-            for case, goal in CASES.items()
-            for row in beside_squarecb(case, ALGORITHMS, options.repeats, directory)
+            for goals, algorithms in ((CASES, ALGORITHMS), (BOUNDED_CASES, WITH_BUDGET))
+            for case, goal in goals.items()
+            for row in beside_squarecb(case, algorithms, options.repeats, directory)
         ]
         against_naive = [beside_naive(rounds, options.repeats, directory) for rounds in NAIVE_ROUNDS]
-        two = {name: ALGORITHMS[name] for name in (BASELINE, OURS)}
+        three = {OURS: ALGORITHMS[OURS], **WITH_BUDGET}
         growth = [
             row
             for rounds in options.rounds_curve
-            for row in beside_squarecb(Case(rounds, actions=10, features=20), two, options.repeats, directory)
+            for row in beside_squarecb(Case(rounds, actions=10, features=20), three, options.repeats, directory)
         ]
     parts = {"case": cases, "naive": against_naive, "growth": growth}
     rows = [{"part": part, **row, **place} for part, part_rows in parts.items() for row in part_rows]

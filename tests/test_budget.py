@@ -1,0 +1,41 @@
+"""The benchmark of budgets: its figures from small runs, and the ways to divide the past that it compares."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import budget
+
+
+def test_differences_count_data_sets_by_the_mean_over_permutations():
+    losses = {("a", 0): [0.2, 0.4], ("a", 64): [0.4, 0.2], ("b", 0): [0.1, 0.1], ("b", 64): [0.1, 0.3]}
+    rows = [
+        {"dataset": dataset, "budget": n, "permutation": i, "pv_loss": loss}
+        for (dataset, n), both in losses.items()
+        for i, loss in enumerate(both)
+    ]
+    [found] = budget.differences(pd.DataFrame(rows)).to_dict("records")
+    assert (found["better"], found["equal"], found["worse"]) == (0, 1, 1)
+    assert found["mean"] == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("divide", budget.DIVISIONS.values())
+def test_each_way_covers_the_past_within_the_budget(divide):
+    for rounds in (501, 1999):
+        starts = divide(rounds, 64)
+        assert starts[0] == 0
+        assert starts[-1] == rounds
+        assert (np.diff(starts.astype(int)) > 0).all()
+        assert len(starts) - 1 <= 64
+
+
+def test_a_run_over_the_built_in_sets_writes_its_tables(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(budget, "available", list)
+    budget.main(["--permutations", "1", "--jobs", "1", "--out", str(tmp_path)])
+    text = capsys.readouterr().out
+    assert (tmp_path / "budget.md").read_text() == text.removesuffix("\n")
+    assert "on 2 data sets of 569 to 1,797 rows" in text
+    assert "short at both ends" in text
+    rows = pd.read_csv(tmp_path / "budget.csv")
+    assert rows["budget"].tolist() == [0, 64, 256] * 2
+    assert rows["pv_loss"].between(0, 1).all()
