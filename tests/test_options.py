@@ -18,6 +18,7 @@ from vowpalwabbit import Workspace
             "--cb_explore_adf --opo_cmab --cb_min_cost -1 --cb_max_cost 0 --epsilon 0.05 --loss_function logistic "
             "--opo_beta 2",
         ),
+        (Options(budget=64), "--cb_explore_adf --opo_cmab --opo_budget 64"),
         (FastCBOptions(gamma_scale=3), "--cb_explore_adf --fastcb --gamma_scale 3"),
         (
             AdaCBOptions(mellowness=0.1, gamma_exponent=0.25),
@@ -29,10 +30,6 @@ def test_the_engine_takes_what_they_write(options, arguments):
     assert str(options) == arguments
     with Workspace(f"{options} --quiet") as vw:
         assert vw.predict(["| a", "| b"]) == [0.5, 0.5]
-
-
-def test_the_budget_is_written():
-    assert str(Options(budget=64)) == "--cb_explore_adf --opo_cmab --opo_budget 64"
 
 
 @pytest.mark.parametrize(
