@@ -9,7 +9,7 @@ namespace
 {
 constexpr double NEGLIGIBLE = -40.;
 constexpr std::size_t BLOCK = 256;  // rounds whose losses are computed at once
-constexpr int STRETCH = 32;         // rounds that are stepped through at once
+constexpr int STRETCH = 16;         // rounds that are stepped through at once
 
 /// The optimistic loss clip(loss - b, 0, 1) with the bonus b = min(1, half_beta / (1 + N))
 inline double optimistic_loss(double loss, double half_beta, double inverse_count)
@@ -173,25 +173,29 @@ double policy::state::step(const double* losses, std::size_t stride, double half
 
 double policy::state::update_probabilities()
 {
-  const auto largest = std::max_element(log_weights.begin(), log_weights.end());
-  const double shift = *largest;
-  leader = largest - log_weights.begin();
-  double total = 1.;
+  double largest = log_weights[0];
+  for (const auto w : log_weights) { largest = w > largest ? w : largest; }
+  double total = 0.;
   for (std::size_t a = 0; a < pi.size(); ++a)
   {
-    log_weights[a] -= shift;  // relative to the largest, for precision
-    if (a == leader) { continue; }
-    pi[a] = log_weights[a] > NEGLIGIBLE ? std::exp(log_weights[a]) : 0.;
-    total += pi[a];
+    const double w = log_weights[a] - largest;  // relative to the largest, for precision
+    log_weights[a] = w;
+    double p = 0.;
+    if (w > NEGLIGIBLE)
+    {
+      if (w == 0.) { leader = a; }
+      p = w == 0. ? 1. : std::exp(w);
+    }
+    pi[a] = p;
+    total += p;
   }
-  pi[leader] = 1.;
   leader_alone = total == 1.;
   if (!leader_alone)
   {
     const double inverse_total = 1. / total;
     for (auto& p : pi) { p *= inverse_total; }
   }
-  return shift;
+  return largest;
 }
 
 /// Steps through a stretch as if the actions that are live now stayed the only ones.
@@ -278,8 +282,9 @@ void policy::replay(double* changes, std::size_t rounds, const loss_map& map, co
     {
       double* change = changes + a * rounds + first;
       double* losses = &_losses[a * BLOCK];
-      const std::size_t together = map.logistic || a + 4 > n ? 1 : 4;
+      const std::size_t together = map.logistic || a + 2 > n ? 1 : a + 4 > n ? 2 : 4;
       if (together == 4) { accumulate<4>(change, rounds, losses, &_predictions[a], count, map); }
+      else if (together == 2) { accumulate<2>(change, rounds, losses, &_predictions[a], count, map); }
       else { accumulate_mapped(change, losses, _predictions[a], count, map); }
       for (std::size_t i = 0; i < together; ++i) { std::fill_n(change + i * rounds, count, 0.); }
       a += together;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
+#include <iterator>
 #include <numeric>
 #include <type_traits>
 
@@ -172,6 +172,51 @@ void weight_history::record(uint64_t weight, float before, float after)
   if (_past.budget() != 0 && line.predictors.size() > _past.budget()) { coarsen(line); }
   line.append(predictor, after);
   ++_entries;
+  if (_previous < _timelines.size() && _timelines[_previous].latest == predictor)
+  {
+    align(_timelines[_previous], line);
+  }
+  _previous = i;
+}
+
+/// Two timelines of which each lacks a few of the other's rounds, as when a feature is 0 now and then, get them, with
+/// no change of value: what the same rounds have changed is summed much faster (past_predictions).
+void weight_history::align(timeline& a, timeline& b)
+{
+  if (a.rounds_hash == b.rounds_hash) { return; }
+  const std::size_t shorter = std::min(a.predictors.size(), b.predictors.size());
+  const std::size_t most = shorter + shorter / 8;
+  if (std::max(a.predictors.size(), b.predictors.size()) > most) { return; }
+  _both.clear();
+  std::set_union(
+      a.predictors.begin(), a.predictors.end(), b.predictors.begin(), b.predictors.end(), std::back_inserter(_both));
+  if (_both.size() > most) { return; }
+  fill_in(a, _both);
+  fill_in(b, _both);
+}
+
+/// \param predictors those of the timeline and more
+void weight_history::fill_in(timeline& line, const std::vector<uint32_t>& predictors)
+{
+  _work.clear();
+  _work.values.push_back(line.values[0]);
+  std::size_t k = 0;
+  for (const auto predictor : predictors)
+  {
+    if (k < line.predictors.size() && line.predictors[k] == predictor) { ++k; }
+    _work.append(predictor, line.values[k]);
+  }
+  replace(line);
+}
+
+/// Makes _work the timeline.
+void weight_history::replace(timeline& line)
+{
+  _entries = _entries - line.predictors.size() + _work.predictors.size();
+  line.rounds_hash = _work.rounds_hash;
+  line.latest = _work.latest;
+  line.predictors.assign(_work.predictors.begin(), _work.predictors.end());
+  line.values.assign(_work.values.begin(), _work.values.end());
 }
 
 /// Replaces what a timeline says of each segment by the average over the segment: all that is ever asked for.
@@ -181,8 +226,8 @@ void weight_history::coarsen(timeline& line)
   const auto& predictors = line.predictors;
   const auto& values = line.values;
   const std::size_t n = predictors.size();
-  _coarse.clear();
-  _coarse.values.push_back(values[0]);
+  _work.clear();
+  _work.values.push_back(values[0]);
   std::size_t segment = 0;
   std::size_t k = 0;
   while (k < n && predictors[k] < _past.rounds())
@@ -197,18 +242,14 @@ void weight_history::coarsen(timeline& line)
       const uint32_t until = k + 1 < n ? std::min(predictors[k + 1], end) : end;
       sum += static_cast<double>(values[k + 1]) * (until - predictors[k]);
     }
-    _coarse.append(start, static_cast<float>(sum / (end - start)));
+    _work.append(start, static_cast<float>(sum / (end - start)));
     // The next segment starts from the last value, not from the average.
     const bool next_changes =
         k < n && (end == _past.rounds() ? predictors[k] == end : predictors[k] < starts[segment + 2]);
-    if (changed_within && !next_changes) { _coarse.append(end, values[k]); }
+    if (changed_within && !next_changes) { _work.append(end, values[k]); }
   }
-  for (; k < n; ++k) { _coarse.append(predictors[k], values[k + 1]); }
-  _entries = _entries - n + _coarse.predictors.size();
-  line.rounds_hash = _coarse.rounds_hash;
-  line.latest = _coarse.latest;
-  line.predictors.assign(_coarse.predictors.begin(), _coarse.predictors.end());
-  line.values.assign(_coarse.values.begin(), _coarse.values.end());
+  for (; k < n; ++k) { _work.append(predictors[k], values[k + 1]); }
+  replace(line);
 }
 
 void weight_history::past_predictions::start(const weight_history& history, double* changes)

@@ -109,10 +109,15 @@ private:
   std::vector<timeline> _timelines;
   std::size_t _entries = 0;
   mutable uint32_t _next = 0;  ///< a guess: features come in the order in which they came first
-  timeline _coarse;            ///< room to work in
+  uint32_t _previous = 0;      ///< the timeline that was recorded last
+  timeline _work;              ///< room to work in
+  std::vector<uint32_t> _both;
 
   uint32_t find(uint64_t weight) const;
   timeline& add(uint64_t weight, float initial);
+  void align(timeline& a, timeline& b);
+  void fill_in(timeline& line, const std::vector<uint32_t>& predictors);
+  void replace(timeline& line);
   void coarsen(timeline& line);
 };
 }  // namespace opo_cmab
