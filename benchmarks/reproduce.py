@@ -188,7 +188,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=0, metavar="N", help="of the permutations (default: %(default)s)")
     add("--jobs", type=int, default=os.cpu_count(), metavar="N", help="runs at a time (default: the number of cores)")
     add("--backend", choices=["processes", "dask"], default="processes", help="where to run (default: %(default)s)")
-    add("--scheduler", metavar="ADDRESS", help="of the Dask cluster, as tcp://host:8786; its workers need this project")
+    add("--scheduler", metavar="ADDRESS", help="of the Dask cluster, as tcp://host:8786; see docs/reproduction.md")
     add("--out", type=Path, metavar="DIR", help="(default: results/SUITE, with what differs from its defaults)")
     add("--list", action="store_true", help="show suites, data sets and algorithms, and end")
     options = parser.parse_args(arguments)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -99,7 +100,14 @@ class Workers:
             return
         from distributed import Client  # takes a second, and not everyone needs it
 
-        with Client(self.scheduler), parallel_config(backend="dask"):  # joblib takes the client that is open
+        with Client(self.scheduler) as client, parallel_config(backend="dask"):  # joblib takes the client that is open
+            try:  # a scheduler that cannot read the tasks says so in its own log only, and this would wait for ever
+                client.run_on_scheduler(import_module, __name__)
+                client.run(import_module, __name__)
+            except ImportError as error:
+                raise RuntimeError(
+                    "start Dask's scheduler and workers with this project on their PYTHONPATH"
+                ) from error
             yield
 
     def finish(self, tasks: Iterable[tuple[Row, str]]) -> Iterator[Row]:
