@@ -86,6 +86,18 @@ def read_rows(path: Path) -> dict[Key, Row]:
     return {key(row): row for row in map(json.loads, whole.splitlines())}
 
 
+def _leave_with_parent() -> None:
+    """In a worker: ends it when the process that started it is killed. joblib's would wait for more work for ever."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
 @dataclass(frozen=True)
 class Workers:
     """Where the runs are done: in processes of this machine, or on the workers of a Dask cluster."""
@@ -96,7 +108,8 @@ class Workers:
     @contextmanager
     def connected(self) -> Iterator[None]:
         if self.scheduler is None:
-            yield
+            with parallel_config(backend="loky", initializer=_leave_with_parent):
+                yield
             return
         from distributed import Client  # takes a second, and not everyone needs it
 

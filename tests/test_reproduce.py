@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 
 from benchmarks import datasets, plots, report, reproduce, runner, tables
@@ -108,13 +109,15 @@ def test_killed_and_started_again_it_repeats_nothing_and_ends_with_the_same_tabl
     results = tmp_path / "out" / "runs.jsonl"
     command = [sys.executable, "benchmarks/reproduce.py", *SMALL, "--jobs", "2", "--out", str(results.parent)]
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **silent) as process:
+    with subprocess.Popen(command, cwd=ROOT, **silent) as process:
         deadline = time.monotonic() + 120
         while not results.exists() or results.read_bytes().count(b"\n") < 20:
             assert process.poll() is None, "ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGKILL)
+        workers = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+    assert psutil.wait_procs(workers, timeout=30)[1] == [], "workers end with the process that started them"
     finished = results.read_bytes()
     whole_lines = finished[: finished.rindex(b"\n") + 1]
     total = len(rows(whole))
