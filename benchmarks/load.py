@@ -209,8 +209,8 @@ def report(rows: Sequence[Row], place: Row) -> str:
     text = [
         "# A daemon under load",
         "",
-        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}. The clients, in Python, "
-        "share the cores with the daemon.",
+        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}. "
+        "`python -m benchmarks.load`; the clients, in Python, share the cores with the daemon.",
         "",
         f"Learning: `--num_children 1`, {CLIENTS} clients in turn, {TURN} requests a turn; in the middle the model is "
         "saved by VW's save command, the daemon killed (SIGKILL) after more requests, and a new one started from the "

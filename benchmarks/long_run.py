@@ -72,7 +72,8 @@ def report(rows: Sequence[Row], place: Row) -> str:
     text = [
         "# A long run",
         "",
-        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}.",
+        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}. "
+        "`python -m benchmarks.long_run`.",
         "",
         f'`Workspace("{ARGUMENTS}")`: a prediction and a learn a round, 5 actions. Memory is that of the whole '
         "process, Python included. An answer is another if it differs by more than half of the last digit that `vw -p` "
