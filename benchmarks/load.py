@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.compare_defaults import VW
 from benchmarks.speed import Row, run_vw, table, where
+from benchmarks.vw import VW
 
 EXPLORERS = {"SquareCB": "--squarecb", "OPO-CMAB, budget 64": "--opo_cmab --opo_budget 64"}
 COMMON = "--cb_explore_adf -q ua"
