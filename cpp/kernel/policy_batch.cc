@@ -69,7 +69,7 @@ inline double exp_of_negative(double x)
 
 /// One step of a group of contexts.
 /// \param rows of each action: which row of predictions is its
-OPO_CMAB_VECTORIZED
+OPO_CMAB_VECTORIZED_WIDE
 void step_group(policy_batch::action_state* states, std::size_t actions, const double* predictions, const int64_t* rows,
     std::size_t row_size, const step_factors& factors)
 {
