@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-DOCS = Path(__file__).parent.parent / "docs"
-PAGE = (DOCS / "python.md").read_text()
+PAGE = (Path(__file__).parent.parent / "docs" / "python.md").read_text()
 
 
 def test_the_code_of_the_python_page_runs(tmp_path):
@@ -16,9 +15,4 @@ def test_the_code_of_the_python_page_runs(tmp_path):
     assert "--cb_explore_adf --opo_cmab --cb_min_cost -1 --cb_max_cost 0 --opo_gamma 1\n" in result.stdout
     assert "decay must be in [0, 1]: 2\n" in result.stdout
     assert "(10, 3)\n3 True\n" in result.stdout
-
-
-def test_the_files_that_the_python_page_links_to_exist():
-    links = re.findall(r"\]\(([^)#:]+)\)", PAGE)
-    assert links
-    assert [link for link in links if not (DOCS / link).exists()] == []
+    assert (tmp_path / "why.svg").exists()

@@ -215,7 +215,11 @@ public:
     std::fill_n(changes, size, 0.);
     opo_cmab::weight_history::past_predictions past;
     past.start(_history, changes);
-    for (py::ssize_t i = 0; i < weights.size(); ++i) { past.add(weights.data()[i], values.data()[i], now.data()[i]); }
+    for (py::ssize_t i = 0; i < weights.size(); ++i)
+    {
+      const float x = values.data()[i];
+      if (!past.add(weights.data()[i], x)) { past.add_unchanged(now.data()[i], x); }
+    }
     past.finish();
     for (std::size_t k = 1; k < size; ++k) { changes[k] += changes[k - 1]; }
     return result;

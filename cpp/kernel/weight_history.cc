@@ -259,14 +259,10 @@ void weight_history::past_predictions::start(const weight_history& history, doub
   _group = nullptr;
 }
 
-void weight_history::past_predictions::add(uint64_t weight, float x, float now)
+bool weight_history::past_predictions::add(uint64_t weight, float x)
 {
   const uint32_t i = _history->find(weight);
-  if (i == weight_index::NONE)
-  {
-    _changes[0] += static_cast<double>(x) * now;
-    return;
-  }
+  if (i == weight_index::NONE) { return false; }
   const auto& line = _history->_timelines[i];
   _changes[0] += static_cast<double>(x) * line.initial;
   if (_group == nullptr || _group->rounds_hash != line.rounds_hash)
@@ -275,7 +271,7 @@ void weight_history::past_predictions::add(uint64_t weight, float x, float now)
     _group = &line;
     _x = x;
     _members = 1;
-    return;
+    return true;
   }
   if (_members == 1)
   {
@@ -284,6 +280,7 @@ void weight_history::past_predictions::add(uint64_t weight, float x, float now)
   }
   add_differences(_sums.data(), line.values.data(), x, _sums.size());
   ++_members;
+  return true;
 }
 
 void weight_history::past_predictions::finish()

@@ -64,8 +64,9 @@ public:
   public:
     /// \param changes from predictor to predictor, f_1, f_2 - f_1, f_3 - f_2, ..: all zero before
     void start(const weight_history& history, double* changes);
-    /// \param now the weight's value, which it always had if no round is known to have changed it
-    void add(uint64_t weight, float x, float now);
+    /// \return false, with nothing done, if no round has changed the weight: it always had the value that it has now
+    bool add(uint64_t weight, float x);
+    void add_unchanged(float weight, float x) { _changes[0] += static_cast<double>(x) * weight; }
     void finish();
 
   private:

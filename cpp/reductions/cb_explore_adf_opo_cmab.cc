@@ -117,6 +117,7 @@ opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t ac
 
 void cb_explore_adf_opo_cmab::learn(learner& base, VW::multi_ex& examples)
 {
+  if (_tap.history.past().rounds() >= UINT32_MAX - 1) { THROW("--opo_cmab can learn from 2^32 - 2 rounds at most"); }
   warn_of_cost(examples);
   if (_importance_weighted)
   {

@@ -24,6 +24,7 @@ namespace opo_cmab
 void tap::start_noting(std::size_t actions)
 {
   if (_noting) { std::fill(_changes.begin(), _changes.end(), 0.); }  // an error broke off the last prediction
+  look_up_layout();
   _noting = true;
   _actions = actions;
   _noted = 0;
@@ -38,12 +39,18 @@ double* tap::stop_noting()
   return _changes.data();
 }
 
+void tap::look_up_layout()
+{
+  _mask = _all.weights.mask();
+  _stride_shift = _all.weights.stride_shift();
+}
+
 /// A weight by its number, not by its place: -t lays the weights out more densely than learning does.
-uint64_t tap::number_of(uint64_t index) const { return (index & _all.weights.mask()) >> _all.weights.stride_shift(); }
+uint64_t tap::number_of(uint64_t index) const { return (index & _mask) >> _stride_shift; }
 
 void tap::note_feature(tap& self, float x, uint64_t index)
 {
-  self._past.add(self.number_of(index), x, self._all.weights[index]);
+  if (!self._past.add(self.number_of(index), x)) { self._past.add_unchanged(self._all.weights[index], x); }
 }
 
 void tap::note_weight(tap& self, float, uint64_t index) { self._before.push_back({index, self._all.weights[index]}); }
@@ -65,6 +72,7 @@ void tap::predict(learner& base, VW::example& ec)
 template <void (*learn_or_update)(learner& base, VW::example& ec)>
 void tap::learn(learner& base, VW::example& ec)
 {
+  look_up_layout();
   _before.clear();
   VW::foreach_feature<tap, uint64_t, note_weight>(_all, ec, *this);
   learn_or_update(base, ec);

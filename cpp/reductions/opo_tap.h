@@ -37,6 +37,8 @@ private:
   };
 
   VW::workspace& _all;
+  uint64_t _mask = 0;  ///< of the weights, which are not there yet when the stack is set up
+  uint32_t _stride_shift = 0;
   bool _noting = false;
   std::size_t _actions = 0;
   std::size_t _noted = 0;
@@ -44,6 +46,7 @@ private:
   weight_history::past_predictions _past;
   std::vector<change> _before;
 
+  void look_up_layout();
   uint64_t number_of(uint64_t index) const;
   static void note_feature(tap& self, float x, uint64_t index);
   static void note_weight(tap& self, float x, uint64_t index);
