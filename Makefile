@@ -74,7 +74,8 @@ build/sanitized/built: $(VENV)/installed $(VENV)/test-tools
 
 sanitize: build/sanitized/built
 	@echo "== Testing under the sanitizers"
-	$(SANITIZED) -m pytest -m "not slow" tests/test_kernel.py tests/test_explorers.py tests/test_opo_cmab.py
+	$(SANITIZED) -m pytest -m "not slow" \
+	  tests/test_kernel.py tests/test_explain.py tests/test_explorers.py tests/test_learner.py tests/test_opo_cmab.py
 
 # Random lines, flags and model files, under the sanitizers: make fuzz MINUTES=30 SEED=1 (docs/fuzzing.md).
 MINUTES ?= 5

@@ -73,7 +73,7 @@ def differences(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(result)
 
 
-# -- other ways to divide the past: a budget of N makes about N / 2 segments of a long one; these are their starts
+# -- other ways to divide the past, into as many segments as --opo_budget does: the starts of these
 
 
 def both_ends(rounds: int, budget: int) -> NDArray[np.uint32]:
@@ -81,13 +81,19 @@ def both_ends(rounds: int, budget: int) -> NDArray[np.uint32]:
 
 
 def recent_end(rounds: int, budget: int) -> NDArray[np.uint32]:
-    """Lengths that grow geometrically with the distance from now."""
-    edges = np.geomspace(1, rounds + 1, budget // 2).astype(int) - 1
-    return np.unique(rounds - edges).astype(np.uint32)
+    """Lengths that grow geometrically with the distance from now, from 1 on."""
+    count = len(both_ends(rounds, budget)) - 1
+    points = count + 1
+    while True:  # the first lengths would be below 1: more points until enough are apart
+        ages = np.unique(np.geomspace(1, rounds + 1, points).astype(int)) - 1
+        if len(ages) > count:
+            break
+        points += 1
+    return (rounds - ages[::-1]).astype(np.uint32)
 
 
 def uniform(rounds: int, budget: int) -> NDArray[np.uint32]:
-    return np.unique(np.linspace(0, rounds, budget // 2 + 1).astype(np.uint32))
+    return np.linspace(0, rounds, len(both_ends(rounds, budget))).astype(np.uint32)
 
 
 DIVISIONS: Mapping[str, Callable[[int, int], NDArray[np.uint32]]] = MappingProxyType(

@@ -20,13 +20,13 @@ def test_differences_count_data_sets_by_the_mean_over_permutations():
 
 
 @pytest.mark.parametrize("divide", budget.DIVISIONS.values())
-def test_each_way_covers_the_past_within_the_budget(divide):
+def test_each_way_divides_the_past_into_as_many_segments(divide):
     for rounds in (501, 1999):
         starts = divide(rounds, 64)
         assert starts[0] == 0
         assert starts[-1] == rounds
         assert (np.diff(starts.astype(int)) > 0).all()
-        assert len(starts) - 1 <= 64
+        assert len(starts) == len(budget.both_ends(rounds, 64))
 
 
 def test_a_run_over_the_built_in_sets_writes_its_tables(tmp_path, monkeypatch, capsys):

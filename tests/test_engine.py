@@ -141,3 +141,16 @@ def vw_test_outcomes(directory: Path, *options: str) -> dict[str, str]:
         bad = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
         outcomes[f"{case.get('classname')}::{case.get('name')}"] = bad[0] if bad else "passed"
     return outcomes
+
+
+def test_the_package_can_be_imported_again_in_one_process():
+    code = """
+import sys, opo_cmab
+for name in [name for name in sys.modules if name.split(".")[0] == "opo_cmab"]:
+    del sys.modules[name]
+import opo_cmab
+from vowpalwabbit import Workspace
+print(opo_cmab.explain(Workspace("--cb_explore_adf --opo_cmab --quiet"), ["| a", "| b"]).decision)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert result.stdout == "[0.5 0.5]\n", result.stderr

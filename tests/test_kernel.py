@@ -1,6 +1,7 @@
 """The kernel on its own: the policy recursion and the weight history, against NumPy and against the paper's lemma."""
 
 import random
+import struct
 
 import numpy as np
 import pytest
@@ -270,3 +271,33 @@ def test_changed_history_bytes_are_refused_or_are_another_history(budget):
         if int.from_bytes(changed[4:8], "little") < 1000:  # rounds: each takes memory
             assert copy.past_predictions(weights, ones, ones).shape == again.past_predictions(weights, ones, ones).shape
     assert 50 < accepted < 1500
+
+
+def test_timelines_with_equal_hashes_and_different_lengths_are_not_summed_together():
+    # A pair that collides in the hash of a timeline's rounds, as a forged model could have.
+    timelines = {0: [8690, 1665897773], 1: [*range(10), 380775, 1073741824]}
+    data = struct.pack("<IIQ", 2, 2**31, 3) + np.array([0, 2**30, 2**31], dtype=np.uint32).tobytes()
+    data += struct.pack("<Q", 2)
+    for weight, predictors in timelines.items():
+        data += struct.pack("<QQ", weight, len(predictors)) + np.array(predictors, dtype=np.uint32).tobytes()
+        data += np.zeros(len(predictors) + 1, dtype=np.float32).tobytes()
+    history = _kernel.WeightHistory(budget=2)
+    assert history.deserialize(data)
+    ones = np.ones(2, dtype=np.float32)
+    got = history.past_predictions(np.arange(2, dtype=np.uint64), ones, ones)
+    assert got.tolist() == [0, 0]
+
+
+def test_what_the_round_at_hand_changes_is_not_among_the_past():
+    history = _kernel.WeightHistory()
+    for before in (0, 1):
+        history.record(7, before, before + 1)
+        history.end_round()
+    history.record(7, 2, 3)
+    one = np.ones(1, dtype=np.float32)
+    assert history.past_predictions(np.array([7], dtype=np.uint64), one, one).tolist() == [0, 1]
+
+
+def test_a_history_of_one_segment_is_refused():
+    with pytest.raises(ValueError, match="budget must be 0"):
+        _kernel.WeightHistory(budget=1)

@@ -36,6 +36,10 @@ def test_the_engine_takes_what_they_write(options, arguments):
     ("settings", "words"),
     [
         ({"eta": -1}, "eta must be at least 0"),
+        ({"eta": True}, "eta must be a number"),
+        ({"budget": 2**31}, "budget must be"),
+        ({"min_cost": -3e38, "max_cost": 3e38}, "by a finite number"),
+        ({"max_cost": 1e-50}, "min_cost must be below max_cost"),
         ({"eta": float("nan")}, "eta must be at least 0"),
         ({"eta": 1e39}, "eta must be at least 0 and finite"),
         ({"gamma": float("inf")}, "gamma must be at least 0 and finite"),

@@ -8,6 +8,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <stdexcept>
 
@@ -27,7 +28,7 @@ opo_cmab::policy_settings make_settings(double eta, const py::object& gamma, con
   settings.gamma = gamma.is_none() ? 0. : gamma.cast<double>();
   settings.beta = beta.is_none() ? -1. : beta.cast<double>();
   const double bonus = beta.is_none() ? settings.gamma : settings.beta;
-  if (!(eta >= 0.) || !std::isfinite(eta)) { throw std::invalid_argument("eta must be at least 0 and finite"); }
+  if (!(eta >= 0.) || eta > FLT_MAX) { throw std::invalid_argument("eta must be at least 0 and finite, as a float"); }
   if (!(bonus >= 0.) || !std::isfinite(bonus))
   {
     throw std::invalid_argument("gamma and beta must be at least 0 and finite");
@@ -196,7 +197,10 @@ private:
 class history
 {
 public:
-  explicit history(uint32_t budget) : _history(budget) {}
+  explicit history(uint32_t budget) : _history(budget)
+  {
+    if (budget == 1) { throw std::invalid_argument("budget must be 0 (no limit) or at least 2"); }
+  }
 
   void record(uint64_t weight, float before, float after) { _history.record(weight, before, after); }
   void end_round() { _history.end_round(); }

@@ -308,7 +308,7 @@ policy::decayed_rounds policy::decay_over(uint32_t rounds)
 {
   const double d = _settings.decay;
   const double h = rounds;
-  if (d == 1.) { return {1., h, 0.5 * (h - 1.)}; }
+  if (h * (1. - d) < 1e-6) { return {1., h, 0.5 * (h - 1.)}; }  // the formulas below would cancel
   const auto compute = [d](double h) -> decayed_rounds
   {
     const double left = std::pow(d, h);

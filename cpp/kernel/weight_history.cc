@@ -136,7 +136,11 @@ uint32_t weight_history::find(uint64_t weight) const
   if (i != weight_index::NONE) { _next = i + 1; }
 #if defined(__GNUC__)
   // Their values lie far apart: fetch those that are probably next but a few.
-  if (guessed && i + 8 < _timelines.size()) { __builtin_prefetch(_timelines[i + 8].values.data()); }
+  if (guessed && i + 6 < _timelines.size())
+  {
+    const auto& ahead = _timelines[i + 6].values;
+    for (std::size_t k = 0; k < ahead.size() && k < 128; k += 16) { __builtin_prefetch(ahead.data() + k); }
+  }
 #endif
   return i;
 }
@@ -265,7 +269,9 @@ bool weight_history::past_predictions::add(uint64_t weight, float x)
   if (i == weight_index::NONE) { return false; }
   const auto& line = _history->_timelines[i];
   _changes[0] += static_cast<double>(x) * line.initial;
-  if (_group == nullptr || _group->rounds_hash != line.rounds_hash)
+  // A hash alone could be forged to be equal for timelines of different length.
+  if (_group == nullptr || _group->rounds_hash != line.rounds_hash ||
+      _group->predictors.size() != line.predictors.size())
   {
     finish();
     _group = &line;
@@ -307,8 +313,8 @@ void weight_history::past_predictions::spread(ChangeAt change_at) const
 {
   const auto& past = _history->_past;
   const uint32_t* predictors = _group->predictors.data();
-  // One may be to come.
-  const std::size_t n = _group->predictors.size() - (_group->latest < past.rounds() ? 0 : 1);
+  std::size_t n = _group->predictors.size();
+  while (n > 0 && predictors[n - 1] >= past.rounds()) { --n; }  // still to come
   double* changes = _changes;
   if (past.budget() == 0)
   {

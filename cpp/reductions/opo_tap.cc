@@ -60,7 +60,7 @@ void tap::predict(learner& base, VW::example& ec)
   base.predict(ec);
   if (!_noting) { return; }
   const auto past = history.past().size();
-  if (past > 0)
+  if (past > 0 && _noted < _actions)  // stop_noting tells if there are more
   {
     _past.start(history, _changes.data() + _noted * past);
     VW::foreach_feature<tap, uint64_t, note_feature>(_all, ec, *this);

@@ -49,9 +49,7 @@ _HERE = Path(__file__).parent
 def _install_engine() -> None:
     """Make our ``pylibvw`` the one that ``vowpalwabbit`` imports: it does ``import pylibvw``, a top-level module."""
     loaded = sys.modules.get("pylibvw")
-    if loaded is not None:
-        if Path(loaded.__file__ or "").parent == _HERE:
-            return
+    if loaded is not None and Path(loaded.__file__ or "").parent != _HERE:
         raise ImportError(
             "vowpalwabbit is already imported, with the stock engine, and cannot be given another one in this process. "
             "Put `import opo_cmab` before the first import of vowpalwabbit (and of what imports it), and restart."
@@ -60,7 +58,8 @@ def _install_engine() -> None:
     if spec is None or spec.origin is None:
         raise ImportError(f"the engine is missing from {_HERE}: install the package with `pip install .`")
     for name in ("pylibvw", f"{__name__}._explain"):  # two modules in one file: they share one VW
-        _load(name, spec.origin)
+        if name not in sys.modules:
+            _load(name, spec.origin)
 
 
 def _load(name: str, file: str) -> None:

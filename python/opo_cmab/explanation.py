@@ -78,25 +78,22 @@ class Explanation:
             raise ValueError(f"{len(names)} names for {actions} actions")
         figure = Figure(figsize=(8, 7), layout="constrained")
         policy, cost, loss = figure.subplots(3, 1, sharex=True)
-        end = self.first_round[-1:] + self.rounds[-1:]
-        edges = np.concatenate([self.first_round, end if len(end) else [0]])
+        edges = np.concatenate([self.first_round, [self.rounds.sum()]])
         policy.stackplot(edges, self.policy.T, labels=names, step="post", alpha=0.85)
         policy.set_ylabel("policy")
         policy.set_ylim(0, 1)
         policy.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+
+        def to_the_end(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.concatenate([values, values[-1:] if len(values) else [np.nan]])
+
+        low, high = self.cost_range
         for a in range(actions):
-            [line] = cost.plot(self.first_round, self.cost[:, a], drawstyle="steps-post")
-            low, high = self.cost_range
-            cost.fill_between(
-                self.first_round,
-                self.cost[:, a] - (high - low) * self.bonus[:, a],
-                self.cost[:, a],
-                step="post",
-                color=line.get_color(),
-                alpha=0.15,
-                linewidth=0,
-            )
-            loss.plot(self.first_round, self.optimistic_loss[:, a], drawstyle="steps-post")
+            costs, bonuses = to_the_end(self.cost[:, a]), to_the_end(self.bonus[:, a])
+            [line] = cost.plot(edges, costs, drawstyle="steps-post")
+            shade = {"step": "post", "color": line.get_color(), "alpha": 0.15, "linewidth": 0}
+            cost.fill_between(edges, costs - (high - low) * bonuses, costs, **shade)
+            loss.plot(edges, to_the_end(self.optimistic_loss[:, a]), drawstyle="steps-post")
         cost.set_ylabel("predicted cost,\nless the bonus (shaded)")
         loss.set_ylabel("optimistic loss")
         loss.set_xlabel("past round, replayed for this context")

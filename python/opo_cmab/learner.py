@@ -174,6 +174,8 @@ class OPOLearner:
         shape = "(contexts, features)" if self.actions else "(contexts, actions, features)"
         if x.ndim != (2 if self.actions else 3):
             raise ValueError(f"contexts must be of shape {shape}, one context without the first: {x.shape}")
+        if not self.actions and x.shape[1] == 0:
+            raise ValueError("contexts must have at least one action")
         if self._features not in (0, x.shape[-1]):
             raise ValueError(f"contexts had {self._features} features before, now {x.shape[-1]}")
         if not np.isfinite(x).all():

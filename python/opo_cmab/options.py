@@ -6,6 +6,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -30,7 +31,8 @@ def _finite(value: float) -> str | None:
 
 
 def _budget(value: object) -> str | None:
-    return None if isinstance(value, int) and (value == 0 or value >= 2) else "0 (exact) or a whole number from 2 up"
+    fits = isinstance(value, Integral) and (int(value) == 0 or 2 <= int(value) < 2**31)
+    return None if fits else "0 (exact) or a whole number from 2 up, below 2^31"
 
 
 def _loss(value: object) -> str | None:
@@ -56,13 +58,14 @@ class _Explorer:
             value, check = getattr(self, f.name), f.metadata["check"]
             if value is None or check is None:
                 continue
-            must_be = check(value) if isinstance(value, int | float) or check is _loss else "a number"
+            is_number = isinstance(value, Real) and not isinstance(value, bool)
+            must_be = check(value) if is_number or check is _loss else "a number"
             if must_be:
                 raise ValueError(f"{f.name} must be {must_be}: {value!r}")
         low = 0 if self.min_cost is None else self.min_cost
         high = 1 if self.max_cost is None else self.max_cost
-        if not low < high:
-            raise ValueError(f"min_cost must be below max_cost: {low} and {high}")
+        if not 0 < float(np.float32(high)) - float(np.float32(low)) <= LARGEST:  # VW's costs are floats
+            raise ValueError(f"min_cost must be below max_cost, by a finite number: {low} and {high}")
 
     def __str__(self) -> str:
         words = ["--cb_explore_adf", f"--{self.explorer}"]
