@@ -1,7 +1,6 @@
 """The kernel on its own: the policy recursion and the weight history, against NumPy and against the paper's lemma."""
 
 import random
-import struct
 
 import numpy as np
 import pytest
@@ -133,19 +132,19 @@ class NaiveHistory:
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 2**32), st.booleans(), st.integers(1, 40))
-def test_the_weight_history_equals_a_copy_of_all_weights_each_round(seed, dense, rounds):
+@given(st.integers(0, 2**32), st.sampled_from([0, 0.2, 0.5, 0.9, 1]), st.integers(1, 40))
+def test_the_weight_history_equals_a_copy_of_all_weights_each_round(seed, density, rounds):
     rng = np.random.default_rng(seed)
     size = 12
     naive = NaiveHistory(rng.normal(size=size) * rng.integers(0, 2))
     history = _kernel.WeightHistory()
     for _ in range(rounds):
         naive.start_round()
-        touched = np.arange(size // 2) if dense else rng.choice(size, size=rng.integers(0, 5))  # with repetition
+        touched = np.flatnonzero(rng.random(size) < density)  # weights that go together, more or less
+        touched = np.concatenate([touched, rng.choice(size, size=rng.integers(0, 5))])  # and others, with repetition
         before = naive.weights.copy()
         naive.weights[touched] += rng.normal(size=len(touched)).astype(np.float32)
-        for i in touched:
-            history.record(int(i), before[i], naive.weights[i])
+        history.record(touched.astype(np.uint64), before[touched], naive.weights[touched])
         history.end_round()
     indices = rng.choice(size, size=8)  # several features may sit on one weight
     values = rng.normal(size=8).astype(np.float32)
@@ -173,8 +172,7 @@ def test_a_bounded_weight_history_predicts_the_averages_over_its_segments(seed, 
         touched = rng.choice(size, size=rng.integers(0, 4), replace=False)
         before = naive.weights.copy()
         naive.weights[touched] += rng.normal(size=len(touched)).astype(np.float32)
-        for i in touched:
-            history.record(int(i), before[i], naive.weights[i])
+        history.record(touched.astype(np.uint64), before[touched], naive.weights[touched])
         history.end_round()
         starts = _kernel.segment_starts(t + 1, budget=budget)
         expected = averages(naive.past_predictions(indices, values), starts)
@@ -237,10 +235,16 @@ def test_segments_that_do_not_fit_are_refused(starts):
         _kernel.bounded_policy(np.zeros((2, 2)), starts, budget=2, eta=1, gamma=1)
 
 
+def record(history, weights, before):
+    """Weights, all of the value `before`, have grown by 1."""
+    values = np.full(len(weights), before, dtype=np.float32)
+    history.record(np.array(weights, dtype=np.uint64), values, values + 1)
+
+
 def test_damaged_history_bytes_are_refused():
     history = _kernel.WeightHistory()
     for t in range(20):
-        history.record(t % 3, t, t + 1)
+        record(history, [t % 3], t)
         history.end_round()
     data = history.serialize()
     assert _kernel.WeightHistory().deserialize(data)
@@ -254,8 +258,7 @@ def test_damaged_history_bytes_are_refused():
 def test_changed_history_bytes_are_refused_or_are_another_history(budget):
     history = _kernel.WeightHistory(budget)
     for t in range(60):
-        for weight in (t % 3, 7, 2**40 + t):
-            history.record(weight, t, t + 1)
+        record(history, [t % 3, 7, 2**40 + t], t)
         history.end_round()
     data = history.serialize()
     weights, ones = np.array([0, 1, 2, 7, 2**40], dtype=np.uint64), np.ones(5, dtype=np.float32)
@@ -273,27 +276,12 @@ def test_changed_history_bytes_are_refused_or_are_another_history(budget):
     assert 50 < accepted < 1500
 
 
-def test_timelines_with_equal_hashes_and_different_lengths_are_not_summed_together():
-    # A pair that collides in the hash of a timeline's rounds, as a forged model could have.
-    timelines = {0: [8690, 1665897773], 1: [*range(10), 380775, 1073741824]}
-    data = struct.pack("<IIQ", 2, 2**31, 3) + np.array([0, 2**30, 2**31], dtype=np.uint32).tobytes()
-    data += struct.pack("<Q", 2)
-    for weight, predictors in timelines.items():
-        data += struct.pack("<QQ", weight, len(predictors)) + np.array(predictors, dtype=np.uint32).tobytes()
-        data += np.zeros(len(predictors) + 1, dtype=np.float32).tobytes()
-    history = _kernel.WeightHistory(budget=2)
-    assert history.deserialize(data)
-    ones = np.ones(2, dtype=np.float32)
-    got = history.past_predictions(np.arange(2, dtype=np.uint64), ones, ones)
-    assert got.tolist() == [0, 0]
-
-
 def test_what_the_round_at_hand_changes_is_not_among_the_past():
     history = _kernel.WeightHistory()
     for before in (0, 1):
-        history.record(7, before, before + 1)
+        record(history, [7], before)
         history.end_round()
-    history.record(7, 2, 3)
+    record(history, [7], 2)
     one = np.ones(1, dtype=np.float32)
     assert history.past_predictions(np.array([7], dtype=np.uint64), one, one).tolist() == [0, 1]
 

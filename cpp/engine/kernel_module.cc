@@ -202,7 +202,20 @@ public:
     if (budget == 1) { throw std::invalid_argument("budget must be 0 (no limit) or at least 2"); }
   }
 
-  void record(uint64_t weight, float before, float after) { _history.record(weight, before, after); }
+  void record(const py::array_t<uint64_t, py::array::c_style>& weights,
+      const py::array_t<float, py::array::c_style>& before, const py::array_t<float, py::array::c_style>& after)
+  {
+    if (weights.size() != before.size() || weights.size() != after.size())
+    {
+      throw std::invalid_argument("weights, before and after must be of one length");
+    }
+    std::vector<opo_cmab::weight_history::change> changes;
+    for (py::ssize_t i = 0; i < weights.size(); ++i)
+    {
+      changes.push_back({weights.data()[i], before.data()[i], after.data()[i]});
+    }
+    _history.record(changes);
+  }
   void end_round() { _history.end_round(); }
 
   matrix past_predictions(const py::array_t<uint64_t, py::array::c_style>& weights,
@@ -267,8 +280,8 @@ PYBIND11_MODULE(_kernel, m)
           "Contexts that are computed side by side: predictions have a multiple of this many columns.");
   py::class_<history>(m, "WeightHistory", "The timelines of a linear model's weights.")
       .def(py::init<uint32_t>(), py::arg("budget") = 0)
-      .def("record", &history::record, py::arg("weight"), py::arg("before"), py::arg("after"),
-          "The round at hand has changed a weight.")
+      .def("record", &history::record, py::arg("weights"), py::arg("before"), py::arg("after"),
+          "The round at hand has changed weights. One that is there several times has changed once.")
       .def("end_round", &history::end_round, "The next round begins.")
       .def("past_predictions", &history::past_predictions, py::arg("weights"), py::arg("values"), py::arg("now"),
           "What the models before each round so far, or their averages over each segment, predict for an example.")

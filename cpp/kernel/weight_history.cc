@@ -10,13 +10,26 @@
 
 namespace
 {
-/// sums[k] += x (values[k + 1] - values[k])
+using opo_cmab::cohort;
+using opo_cmab::cohort_entries;
+
+/// For each row of a cohort, the sum over features, column and value x: x times what the row has in the column.
 OPO_CMAB_VECTORIZED
-void add_differences(double* __restrict sums, const float* __restrict values, double x, std::size_t n)
+void sum_features(const float* __restrict values, std::size_t columns, std::size_t tiles,
+    const cohort_entries::entry* __restrict features, std::size_t n, double* __restrict sums)
 {
-  for (std::size_t k = 0; k < n; ++k)
+  for (std::size_t t = 0; t < tiles; ++t)
   {
-    sums[k] += x * (static_cast<double>(values[k + 1]) - static_cast<double>(values[k]));
+    double total[cohort::TILE] = {};
+    for (std::size_t i = 0; i < n; ++i)
+    {
+      const double x = features[i].value;
+      const float* column = values + features[i].member * cohort::TILE;
+      for (std::size_t r = 0; r < cohort::TILE; ++r) { total[r] += x * static_cast<double>(column[r]); }
+    }
+    for (std::size_t r = 0; r < cohort::TILE; ++r) { sums[r] = total[r]; }
+    values += columns * cohort::TILE;
+    sums += cohort::TILE;
   }
 }
 
@@ -76,21 +89,15 @@ private:
 
 namespace opo_cmab
 {
-uint32_t weight_index::find(uint64_t weight) const { return _slots.empty() ? NONE : _slots[probe(weight)].timeline; }
+uint32_t weight_index::find(uint64_t weight) const { return _slots.empty() ? NONE : _slots[probe(weight)].number; }
 
-void weight_index::insert(uint64_t weight, uint32_t timeline)
+void weight_index::insert(uint64_t weight, uint32_t number)
 {
   if (2 * _used >= _slots.size()) { grow(); }
   auto& slot = _slots[probe(weight)];
   slot.weight = weight;
-  slot.timeline = timeline;
+  slot.number = number;
   ++_used;
-}
-
-void weight_index::clear()
-{
-  _slots.clear();
-  _used = 0;
 }
 
 /// Where the weight is, or would be.
@@ -98,7 +105,7 @@ std::size_t weight_index::probe(uint64_t weight) const
 {
   const std::size_t mask = _slots.size() - 1;
   std::size_t i = mix(weight) & mask;
-  while (_slots[i].timeline != NONE && _slots[i].weight != weight) { i = (i + 1) & mask; }
+  while (_slots[i].number != NONE && _slots[i].weight != weight) { i = (i + 1) & mask; }
   return i;
 }
 
@@ -108,130 +115,199 @@ void weight_index::grow()
   old.swap(_slots);
   for (const auto& slot : old)
   {
-    if (slot.timeline != NONE) { _slots[probe(slot.weight)] = slot; }
+    if (slot.number != NONE) { _slots[probe(slot.weight)] = slot; }
   }
 }
 
-void weight_history::timeline::append(uint32_t predictor, float value)
+void cohort::make_room() { values.resize((rows() + TILE - 1) / TILE * members.size() * TILE); }
+
+void cohort::start(std::vector<uint32_t> its_members, std::vector<uint32_t> its_predictors)
 {
-  latest = predictor;
+  members = std::move(its_members);
+  size = members.size();
+  predictors = std::move(its_predictors);
+  make_room();
+}
+
+void cohort::start(const cohort& other, const std::vector<uint32_t>& columns)
+{
+  std::vector<uint32_t> its_members;
+  for (const auto column : columns) { its_members.push_back(other.members[column]); }
+  start(std::move(its_members), other.predictors);
+  for (std::size_t row = 0; row < rows(); row += TILE)
+  {
+    for (std::size_t i = 0; i < size; ++i)
+    {
+      std::copy_n(&other.values[other.index(row, columns[i])], TILE, &values[index(row, i)]);
+    }
+  }
+}
+
+void cohort::append(uint32_t predictor)
+{
+  const std::size_t last = predictors.size();
   predictors.push_back(predictor);
-  values.push_back(value);
-  rounds_hash = mix(rounds_hash + predictor + 1);
+  make_room();
+  for (std::size_t i = 0; i < members.size(); ++i) { at(last + 1, i) = at(last, i); }
 }
 
-void weight_history::timeline::clear()
+void cohort_entries::add(uint32_t cohort, uint32_t member, float value)
 {
-  latest = 0;
-  rounds_hash = 0;
-  predictors.clear();
-  values.clear();
+  if (_group_of.size() <= cohort) { _group_of.resize(cohort + std::size_t{1}, NONE); }
+  auto& group = _group_of[cohort];
+  if (group == NONE)
+  {
+    group = static_cast<uint32_t>(_groups.size());
+    _groups.push_back({cohort, 0, nullptr});
+  }
+  ++_groups[group].size;
+  _entries.push_back({group, member, value});
 }
 
-/// The number of a weight's timeline.
+const std::vector<cohort_entries::group>& cohort_entries::sort()
+{
+  _sorted.resize(_entries.size());
+  entry* place = _sorted.data();
+  for (auto& group : _groups)
+  {
+    group.entries = place;
+    place += group.size;
+    group.size = 0;
+  }
+  for (const auto& entry : _entries)
+  {
+    auto& group = _groups[entry.group];
+    group.entries[group.size++] = entry;
+  }
+  return _groups;
+}
+
+void cohort_entries::clear()
+{
+  for (const auto& group : _groups) { _group_of[group.cohort] = NONE; }
+  _groups.clear();
+  _entries.clear();
+}
+
+/// The number of a weight.
 uint32_t weight_history::find(uint64_t weight) const
 {
   const bool guessed = _next < _weights.size() && _weights[_next] == weight;
-  const uint32_t i = guessed ? _next : _index.find(weight);
-  if (i != weight_index::NONE) { _next = i + 1; }
-#if defined(__GNUC__)
-  // Their values lie far apart: fetch those that are probably next but a few.
-  if (guessed && i + 6 < _timelines.size())
-  {
-    const auto& ahead = _timelines[i + 6].values;
-    for (std::size_t k = 0; k < ahead.size() && k < 128; k += 16) { __builtin_prefetch(ahead.data() + k); }
-  }
-#endif
-  return i;
+  const uint32_t number = guessed ? _next : _index.find(weight);
+  if (number != NONE) { _next = number + 1; }
+  return number;
 }
 
-weight_history::timeline& weight_history::add(uint64_t weight, float initial)
+uint32_t weight_history::add(uint64_t weight, place where)
 {
-  _index.insert(weight, static_cast<uint32_t>(_timelines.size()));
+  const auto number = static_cast<uint32_t>(_weights.size());
+  _index.insert(weight, number);
   _weights.push_back(weight);
-  _timelines.emplace_back();
-  auto& line = _timelines.back();
-  line.initial = initial;
-  line.values.push_back(initial);
-  return line;
+  _places.push_back(where);
+  return number;
 }
 
-void weight_history::record(uint64_t weight, float before, float after)
+void weight_history::record(const std::vector<change>& changes)
 {
-  if (before == after) { return; }
-  uint32_t i = find(weight);
-  if (i == weight_index::NONE)
-  {
-    i = static_cast<uint32_t>(_timelines.size());
-    add(weight, before);
-  }
-  auto& line = _timelines[i];
   const uint32_t predictor = _past.rounds() + 1;
-  // Several features of one example may sit on the weight: its change counts once.
-  if (line.latest == predictor)  // a predictor is at least 1
+  const auto new_cohort = static_cast<uint32_t>(_cohorts.size());  // of weights that were never changed before
+  std::vector<uint32_t> new_numbers;
+  _new.clear();
+  for (const auto& change : changes)
   {
-    line.values.back() = after;
-    return;
+    if (change.before == change.after) { continue; }
+    const uint32_t number = find(change.weight);
+    if (number == NONE)
+    {
+      new_numbers.push_back(add(change.weight, {new_cohort, static_cast<uint32_t>(_new.size())}));
+      _new.push_back(change);
+    }
+    else if (_places[number].cohort != new_cohort) { _changed.add(_places[number].cohort, number, change.after); }
   }
-  if (_past.budget() != 0 && line.predictors.size() > _past.budget()) { coarsen(line); }
-  line.append(predictor, after);
-  ++_entries;
-  if (_previous < _timelines.size() && _timelines[_previous].latest == predictor)
+  if (!_new.empty())
   {
-    align(_timelines[_previous], line);
+    _cohorts.emplace_back();
+    auto& line = _cohorts.back();
+    line.start(std::move(new_numbers), {predictor});
+    for (std::size_t i = 0; i < _new.size(); ++i)
+    {
+      line.at(0, i) = _new[i].before;
+      line.at(1, i) = _new[i].after;
+    }
   }
-  _previous = i;
-}
 
-/// Two timelines of which each lacks a few of the other's rounds, as when a feature is 0 now and then, get them, with
-/// no change of value: what the same rounds have changed is summed much faster (past_predictions).
-void weight_history::align(timeline& a, timeline& b)
-{
-  if (a.rounds_hash == b.rounds_hash) { return; }
-  const std::size_t shorter = std::min(a.predictors.size(), b.predictors.size());
-  const std::size_t most = shorter + shorter / 8;
-  if (std::max(a.predictors.size(), b.predictors.size()) > most) { return; }
-  _both.clear();
-  std::set_union(
-      a.predictors.begin(), a.predictors.end(), b.predictors.begin(), b.predictors.end(), std::back_inserter(_both));
-  if (_both.size() > most) { return; }
-  fill_in(a, _both);
-  fill_in(b, _both);
-}
-
-/// \param predictors those of the timeline and more
-void weight_history::fill_in(timeline& line, const std::vector<uint32_t>& predictors)
-{
-  _work.clear();
-  _work.values.push_back(line.values[0]);
-  std::size_t k = 0;
-  for (const auto predictor : predictors)
+  for (const auto& group : _changed.sort())
   {
-    if (k < line.predictors.size() && line.predictors[k] == predictor) { ++k; }
-    _work.append(predictor, line.values[k]);
+    const bool few = 2 * group.size < _cohorts[group.cohort].size;
+    auto& line = few ? split(group.cohort, group) : _cohorts[group.cohort];
+    if (line.predictors.back() != predictor)  // the round may have learnt before
+    {
+      if (_past.budget() != 0 && line.predictors.size() > _past.budget()) { coarsen(line); }
+      line.append(predictor);
+    }
+    for (std::size_t i = 0; i < group.size; ++i)
+    {
+      line.at(line.predictors.size(), _places[group.entries[i].member].column) = group.entries[i].value;
+    }
   }
-  replace(line);
+  _changed.clear();
 }
 
-/// Makes _work the timeline.
-void weight_history::replace(timeline& line)
+/// Gives some members of a cohort one of their own.
+cohort& weight_history::split(uint32_t from, const cohort_entries::group& leaving)
 {
-  _entries = _entries - line.predictors.size() + _work.predictors.size();
-  line.rounds_hash = _work.rounds_hash;
-  line.latest = _work.latest;
-  line.predictors.assign(_work.predictors.begin(), _work.predictors.end());
-  line.values.assign(_work.values.begin(), _work.values.end());
+  const auto to = static_cast<uint32_t>(_cohorts.size());
+  std::vector<uint32_t> columns;
+  for (std::size_t i = 0; i < leaving.size; ++i)
+  {
+    auto& place = _places[leaving.entries[i].member];
+    if (place.cohort == to) { continue; }  // there several times
+    columns.push_back(place.column);
+    place = {to, static_cast<uint32_t>(columns.size() - 1)};
+  }
+  _cohorts.emplace_back();
+  auto& source = _cohorts[from];
+  _cohorts.back().start(source, columns);
+  for (const auto column : columns) { source.members[column] = NONE; }
+  source.size -= columns.size();
+  if (2 * source.size < source.members.size()) { compact(source); }
+  return _cohorts.back();
 }
 
-/// Replaces what a timeline says of each segment by the average over the segment: all that is ever asked for.
-void weight_history::coarsen(timeline& line)
+/// Closes the gaps of members that have left.
+void weight_history::compact(cohort& line)
+{
+  std::vector<uint32_t> columns;
+  for (uint32_t i = 0; i < line.members.size(); ++i)
+  {
+    if (line.members[i] == NONE) { continue; }
+    _places[line.members[i]].column = static_cast<uint32_t>(columns.size());
+    columns.push_back(i);
+  }
+  _work.start(line, columns);
+  std::swap(line, _work);
+}
+
+/// Replaces what is said of each segment by the average over the segment: all that is ever asked for.
+void weight_history::coarsen(cohort& line)
 {
   const auto& starts = _past.starts();
   const auto& predictors = line.predictors;
-  const auto& values = line.values;
   const std::size_t n = predictors.size();
-  _work.clear();
-  _work.values.push_back(values[0]);
+  const std::size_t width = line.members.size();
+  const auto append_copy = [&](uint32_t predictor, std::size_t row)
+  {
+    _work.append(predictor);
+    for (std::size_t i = 0; i < width; ++i) { _work.at(_work.predictors.size(), i) = line.at(row, i); }
+  };
+  const auto add_to_sums = [&](std::size_t row, uint32_t rounds)
+  {
+    for (std::size_t i = 0; i < width; ++i) { _sums[i] += static_cast<double>(line.at(row, i)) * rounds; }
+  };
+
+  _work.start(line.members, {});
+  _work.size = line.size;
+  for (std::size_t i = 0; i < width; ++i) { _work.at(0, i) = line.at(0, i); }
   std::size_t segment = 0;
   std::size_t k = 0;
   while (k < n && predictors[k] < _past.rounds())
@@ -240,85 +316,67 @@ void weight_history::coarsen(timeline& line)
     const uint32_t start = starts[segment];
     const uint32_t end = starts[segment + 1];
     const bool changed_within = predictors[k] > start || (k + 1 < n && predictors[k + 1] < end);
-    double sum = static_cast<double>(values[k]) * (predictors[k] - start);
+    _sums.assign(width, 0.);
+    add_to_sums(k, predictors[k] - start);
     for (; k < n && predictors[k] < end; ++k)
     {
       const uint32_t until = k + 1 < n ? std::min(predictors[k + 1], end) : end;
-      sum += static_cast<double>(values[k + 1]) * (until - predictors[k]);
+      add_to_sums(k + 1, until - predictors[k]);
     }
-    _work.append(start, static_cast<float>(sum / (end - start)));
+    _work.append(start);
+    for (std::size_t i = 0; i < width; ++i)
+    {
+      _work.at(_work.predictors.size(), i) = static_cast<float>(_sums[i] / (end - start));
+    }
     // The next segment starts from the last value, not from the average.
     const bool next_changes =
         k < n && (end == _past.rounds() ? predictors[k] == end : predictors[k] < starts[segment + 2]);
-    if (changed_within && !next_changes) { _work.append(end, values[k]); }
+    if (changed_within && !next_changes) { append_copy(end, k); }
   }
-  for (; k < n; ++k) { _work.append(predictors[k], values[k + 1]); }
-  replace(line);
+  for (; k < n; ++k) { append_copy(predictors[k], k + 1); }
+  std::swap(line, _work);
 }
 
 void weight_history::past_predictions::start(const weight_history& history, double* changes)
 {
   _history = &history;
   _changes = changes;
-  _group = nullptr;
+  _features.clear();
 }
 
 bool weight_history::past_predictions::add(uint64_t weight, float x)
 {
-  const uint32_t i = _history->find(weight);
-  if (i == weight_index::NONE) { return false; }
-  const auto& line = _history->_timelines[i];
-  _changes[0] += static_cast<double>(x) * line.initial;
-  // A hash alone could be forged to be equal for timelines of different length.
-  if (_group == nullptr || _group->rounds_hash != line.rounds_hash ||
-      _group->predictors.size() != line.predictors.size())
-  {
-    finish();
-    _group = &line;
-    _x = x;
-    _members = 1;
-    return true;
-  }
-  if (_members == 1)
-  {
-    _sums.assign(line.predictors.size(), 0.);
-    add_differences(_sums.data(), _group->values.data(), _x, _sums.size());
-  }
-  add_differences(_sums.data(), line.values.data(), x, _sums.size());
-  ++_members;
+  const uint32_t number = _history->find(weight);
+  if (number == NONE) { return false; }
+  const auto& place = _history->_places[number];
+  _features.add(place.cohort, place.column, x);
   return true;
 }
 
 void weight_history::past_predictions::finish()
 {
-  if (_group == nullptr) { return; }
-  if (_members > 1)
+  for (const auto& group : _features.sort())
   {
-    const double* sums = _sums.data();
-    spread([sums](std::size_t k) { return sums[k]; });
+    const auto& line = _history->_cohorts[group.cohort];
+    const std::size_t tiles = (line.rows() + cohort::TILE - 1) / cohort::TILE;
+    if (_sums.size() < tiles * cohort::TILE) { _sums.resize(tiles * cohort::TILE); }
+    sum_features(line.values.data(), line.members.size(), tiles, group.entries, group.size, _sums.data());
+    _changes[0] += _sums[0];
+    spread(line.predictors);
   }
-  else
-  {
-    const float* values = _group->values.data();
-    const double x = _x;
-    spread([values, x](std::size_t k)
-        { return x * (static_cast<double>(values[k + 1]) - static_cast<double>(values[k])); });
-  }
-  _group = nullptr;
 }
 
-/// Spreads the changes of the group over the rounds or segments.
-template <typename ChangeAt>
-void weight_history::past_predictions::spread(ChangeAt change_at) const
+/// Spreads the changes from sum to sum over the rounds or segments.
+void weight_history::past_predictions::spread(const std::vector<uint32_t>& predictors) const
 {
   const auto& past = _history->_past;
-  const uint32_t* predictors = _group->predictors.data();
-  std::size_t n = _group->predictors.size();
+  std::size_t n = predictors.size();
   while (n > 0 && predictors[n - 1] >= past.rounds()) { --n; }  // still to come
   double* changes = _changes;
+  const double* sums = _sums.data();
   if (past.budget() == 0)
   {
-    for (std::size_t k = 0; k < n; ++k) { changes[predictors[k]] += change_at(k); }
+    for (std::size_t k = 0; k < n; ++k) { changes[predictors[k]] += sums[k + 1] - sums[k]; }
     return;
   }
   const uint32_t* starts = past.starts().data();
@@ -326,7 +384,7 @@ void weight_history::past_predictions::spread(ChangeAt change_at) const
   for (std::size_t k = 0; k < n; ++k)
   {
     while (starts[segment + 1] <= predictors[k]) { ++segment; }
-    const double change = change_at(k);
+    const double change = sums[k + 1] - sums[k];
     if (predictors[k] == starts[segment])
     {
       changes[segment] += change;
@@ -340,35 +398,42 @@ void weight_history::past_predictions::spread(ChangeAt change_at) const
   }
 }
 
+std::size_t weight_history::entries() const
+{
+  return std::accumulate(_cohorts.begin(), _cohorts.end(), std::size_t{0},
+      [](std::size_t sum, const cohort& line) { return sum + line.size * line.predictors.size(); });
+}
+
 std::size_t weight_history::bytes() const
 {
-  std::size_t total =
-      _index.bytes() + _weights.capacity() * sizeof(uint64_t) + _timelines.capacity() * sizeof(timeline);
-  for (const auto& line : _timelines)
+  std::size_t total = _index.bytes() + _weights.capacity() * sizeof(uint64_t) + _places.capacity() * sizeof(place) +
+      _cohorts.capacity() * sizeof(cohort);
+  for (const auto& line : _cohorts)
   {
-    total += line.predictors.capacity() * sizeof(uint32_t) + line.values.capacity() * sizeof(float);
+    total += (line.predictors.capacity() + line.members.capacity()) * sizeof(uint32_t) +
+        line.values.capacity() * sizeof(float);
   }
   return total;
 }
 
 std::string weight_history::serialize() const
 {
-  std::vector<std::size_t> order(_weights.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return _weights[a] < _weights[b]; });
-
   std::string bytes;
   const auto starts = _past.budget() == 0 ? std::vector<uint32_t>() : _past.starts();
   ::append(bytes, _past.budget());
   ::append(bytes, _past.rounds());
   append_all(bytes, starts);
-  ::append(bytes, static_cast<uint64_t>(order.size()));
-  for (const auto i : order)
+  ::append(bytes, static_cast<uint64_t>(_cohorts.size()));
+  for (const auto& line : _cohorts)
   {
-    const auto& line = _timelines[i];
-    ::append(bytes, _weights[i]);
     append_all(bytes, line.predictors);
-    bytes.append(reinterpret_cast<const char*>(line.values.data()), line.values.size() * sizeof(float));
+    ::append(bytes, static_cast<uint64_t>(line.size));
+    for (std::size_t i = 0; i < line.members.size(); ++i)
+    {
+      if (line.members[i] == NONE) { continue; }
+      ::append(bytes, _weights[line.members[i]]);
+      for (std::size_t row = 0; row < line.rows(); ++row) { ::append(bytes, line.at(row, i)); }
+    }
   }
   return bytes;
 }
@@ -383,20 +448,28 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
   std::vector<uint32_t> starts;
   uint64_t count = 0;
   bool good = in.read(&saved_budget) && saved_budget == budget && in.read(&rounds) && in.read_all(starts) &&
-      _past.restore(rounds, std::move(starts)) && in.read(&count) && count < weight_index::NONE;
+      _past.restore(rounds, std::move(starts)) && in.read(&count) && count < NONE;
   for (uint64_t i = 0; good && i < count; ++i)
   {
-    uint64_t weight = 0;
     std::vector<uint32_t> predictors;
-    good = in.read(&weight) && _index.find(weight) == weight_index::NONE && in.read_all(predictors) &&
-        !predictors.empty() && predictors.back() <= rounds && strictly_increasing(predictors);
+    uint64_t members = 0;
+    good = in.read_all(predictors) && !predictors.empty() && predictors.back() <= rounds &&
+        strictly_increasing(predictors) && in.read(&members) && members > 0 && members < NONE - weights() &&
+        in.left() / members >= sizeof(uint64_t) + (predictors.size() + 1) * sizeof(float);
     if (!good) { break; }
-    std::vector<float> values(predictors.size() + 1);
-    good = in.read(values.data(), values.size());
-    if (!good) { break; }
-    auto& line = add(weight, values[0]);
-    for (std::size_t k = 0; k < predictors.size(); ++k) { line.append(predictors[k], values[k + 1]); }
-    _entries += predictors.size();
+    std::vector<uint32_t> numbers(members);
+    std::iota(numbers.begin(), numbers.end(), static_cast<uint32_t>(weights()));
+    _cohorts.emplace_back();
+    auto& line = _cohorts.back();
+    line.start(std::move(numbers), std::move(predictors));
+    for (uint32_t column = 0; good && column < members; ++column)
+    {
+      uint64_t weight = 0;
+      good = in.read(&weight) && _index.find(weight) == NONE;
+      if (!good) { break; }
+      add(weight, {static_cast<uint32_t>(i), column});
+      for (std::size_t row = 0; good && row < line.rows(); ++row) { good = in.read(&line.at(row, column)); }
+    }
   }
   good = good && in.left() == 0;
   if (!good) { *this = weight_history(budget); }

@@ -53,7 +53,11 @@ void tap::note_feature(tap& self, float x, uint64_t index)
   if (!self._past.add(self.number_of(index), x)) { self._past.add_unchanged(self._all.weights[index], x); }
 }
 
-void tap::note_weight(tap& self, float, uint64_t index) { self._before.push_back({index, self._all.weights[index]}); }
+void tap::note_weight(tap& self, float, uint64_t index)
+{
+  self._indices.push_back(index);
+  self._learnt.push_back({self.number_of(index), self._all.weights[index], 0.f});
+}
 
 void tap::predict(learner& base, VW::example& ec)
 {
@@ -73,13 +77,12 @@ template <void (*learn_or_update)(learner& base, VW::example& ec)>
 void tap::learn(learner& base, VW::example& ec)
 {
   look_up_layout();
-  _before.clear();
+  _indices.clear();
+  _learnt.clear();
   VW::foreach_feature<tap, uint64_t, note_weight>(_all, ec, *this);
   learn_or_update(base, ec);
-  for (const auto& change : _before)
-  {
-    history.record(number_of(change.index), change.before, _all.weights[change.index]);
-  }
+  for (std::size_t i = 0; i < _learnt.size(); ++i) { _learnt[i].after = _all.weights[_indices[i]]; }
+  history.record(_learnt);
 }
 }  // namespace opo_cmab
 

@@ -29,13 +29,6 @@ public:
   void learn(VW::LEARNER::learner& base, VW::example& ec);
 
 private:
-  class change
-  {
-  public:
-    uint64_t index;
-    float before;
-  };
-
   VW::workspace& _all;
   uint64_t _mask = 0;  ///< of the weights, which are not there yet when the stack is set up
   uint32_t _stride_shift = 0;
@@ -44,7 +37,8 @@ private:
   std::size_t _noted = 0;
   std::vector<double> _changes;
   weight_history::past_predictions _past;
-  std::vector<change> _before;
+  std::vector<uint64_t> _indices;
+  std::vector<weight_history::change> _learnt;
 
   void look_up_layout();
   uint64_t number_of(uint64_t index) const;
