@@ -58,11 +58,11 @@ matrix policies(const matrix& predictions, double eta, const py::object& gamma, 
     py::gil_scoped_release unlocked;
     opo_cmab::policy policy;
     policy.start(settings, actions);
-    std::copy_n(policy.probabilities().data(), actions, out);
+    std::copy_n(policy.probabilities(), actions, out);
     for (std::size_t k = 0; k < rounds; ++k)
     {
       policy.step(losses + k * actions);
-      std::copy_n(policy.probabilities().data(), actions, out + (k + 1) * actions);
+      std::copy_n(policy.probabilities(), actions, out + (k + 1) * actions);
     }
   }
   return result;
@@ -109,7 +109,7 @@ matrix last_policy(const matrix& predictions, double eta, const py::object& gamm
     opo_cmab::policy policy;
     policy.start(settings, actions);
     policy.replay(changes_of(f, rounds, actions).data(), rounds, {});
-    std::copy_n(policy.probabilities().data(), actions, out);
+    std::copy_n(policy.probabilities(), actions, out);
   }
   return result;
 }
@@ -131,7 +131,7 @@ matrix bounded_policy(const matrix& averages, const std::vector<uint32_t>& start
   opo_cmab::policy policy;
   policy.start(settings, actions);
   policy.replay(changes_of(averages.data(), past.size(), actions).data(), past, {});
-  return matrix(static_cast<py::ssize_t>(actions), policy.probabilities().data());
+  return matrix(static_cast<py::ssize_t>(actions), policy.probabilities());
 }
 
 /// policy_batch, its input checked.

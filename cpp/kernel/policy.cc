@@ -1,5 +1,6 @@
 #include "kernel/policy.h"
 
+#include "kernel/step.h"
 #include "kernel/vectorized.h"
 
 #include <algorithm>
@@ -7,68 +8,154 @@
 
 namespace
 {
-constexpr double NEGLIGIBLE = -40.;
-constexpr std::size_t BLOCK = 256;  // rounds whose losses are computed at once
-constexpr int STRETCH = 16;         // rounds that are stepped through at once
+using namespace opo_cmab;
 
-/// The optimistic loss clip(loss - b, 0, 1) with the bonus b = min(1, half_beta / (1 + N))
-inline double optimistic_loss(double loss, double half_beta, double inverse_count)
-{
-  const double bonus = half_beta * inverse_count;
-  const double optimistic = loss - (bonus < 1. ? bonus : 1.);
-  const double positive = optimistic > 0. ? optimistic : 0.;
-  return positive < 1. ? positive : 1.;
-}
+constexpr std::size_t BLOCK = 256;   // rounds whose losses are computed at once
+constexpr std::size_t STRETCH = 16;  // rounds that are stepped through at once
 
-/// The optimistic losses of an action over a stretch of rounds in which it is always played.
-OPO_CMAB_VECTORIZED
-void losses_if_always_played(
-    const double* __restrict losses, const double* __restrict half_betas, double count, double* __restrict result)
+std::size_t up_to_lanes(std::size_t count) { return (count + LANES - 1) / LANES * LANES; }
+
+/// The arrays of a policy::state.
+class state_arrays
 {
-  for (int k = 0; k < STRETCH; ++k)
+public:
+  lanes* pi;
+  lanes* log_weights;
+  lanes* counts;
+  const lanes* real;
+};
+
+/// Steps through rounds.
+/// \param size of the arrays, in lanes
+/// \param losses of each round, of each action
+/// \param drops what the largest log weight loses in each round, before all become relative to it
+/// \return the sum of the weights relative to the largest
+OPO_CMAB_INLINE double step_arrays(const state_arrays& s, std::size_t size, const lanes* losses,
+    const double* half_betas, std::size_t rounds, const step_factors& f, double* drops)
+{
+  const lanes none = {};
+  double total = 0.;
+  for (std::size_t k = 0; k < rounds; ++k)
   {
-    result[k] = optimistic_loss(losses[k], half_betas[k], 1. / (count + static_cast<double>(k)));
-  }
-}
-
-/// The optimistic losses of an action over a stretch of rounds in which it is never played, less those of the leader.
-OPO_CMAB_VECTORIZED
-void differences_if_never_played(const double* __restrict losses, const double* __restrict half_betas,
-    double inverse_count, const double* __restrict leader_losses, double* __restrict result)
-{
-  for (int k = 0; k < STRETCH; ++k)
-  {
-    result[k] = optimistic_loss(losses[k], half_betas[k], inverse_count) - leader_losses[k];
-  }
-}
-
-/// Steps the weights of several actions relative to the leader's through a stretch. Several at once: each is a chain of
-/// operations that wait for one another.
-/// \return the largest weight on the way
-template <int ACTIONS>
-double step_relative_weights(double* log_weights, const double* differences, double eta, double decay)
-{
-  double w[ACTIONS];
-  double largest[ACTIONS];
-  std::copy_n(log_weights, ACTIONS, w);
-  std::copy_n(log_weights, ACTIONS, largest);
-  for (int k = 0; k < STRETCH; ++k)
-  {
-    for (int i = 0; i < ACTIONS; ++i)
+    lanes top = none - HUGE_VAL;
+    for (std::size_t i = 0; i < size; ++i)
     {
-      w[i] = decay * w[i] - eta * differences[i * STRETCH + k];
-      largest[i] = w[i] > largest[i] ? w[i] : largest[i];
+      const lanes bonus = half_betas[k] / (s.counts[i] + f.mean * s.pi[i]);
+      s.log_weights[i] = f.decay * s.log_weights[i] - f.eta * optimistic_loss(losses[i], bonus);
+      s.counts[i] += f.rounds * s.pi[i];
+      top = max(top, s.log_weights[i]);
     }
+    const double drop = -largest(top);
+    lanes totals = none;
+    for (std::size_t i = 0; i < size; ++i)
+    {
+      s.log_weights[i] += drop;  // relative to the largest, for precision
+      const lanes weight = exp_of_negative(max(s.log_weights[i], none + NEGLIGIBLE));
+      s.pi[i] = s.log_weights[i] > NEGLIGIBLE ? weight : none;
+      totals += s.pi[i] * s.real[i];
+    }
+    total = sum(totals);
+    for (std::size_t i = 0; i < size; ++i) { s.pi[i] *= 1. / total; }
+    drops[k] = drop;
+    losses += size;
   }
-  std::copy_n(w, ACTIONS, log_weights);
-  return *std::max_element(largest, largest + ACTIONS);
+  return total;
+}
+
+/// The same for few actions, which stay in registers all the time.
+template <std::size_t SIZE>
+OPO_CMAB_INLINE double step_registers(const state_arrays& s, const lanes* losses, const double* half_betas,
+    std::size_t rounds, const step_factors& f, double* drops)
+{
+  lanes pi[SIZE];
+  lanes log_weights[SIZE];
+  lanes counts[SIZE];
+  lanes real[SIZE];
+  std::copy_n(s.pi, SIZE, pi);
+  std::copy_n(s.log_weights, SIZE, log_weights);
+  std::copy_n(s.counts, SIZE, counts);
+  std::copy_n(s.real, SIZE, real);
+  const double total = step_arrays({pi, log_weights, counts, real}, SIZE, losses, half_betas, rounds, f, drops);
+  std::copy_n(pi, SIZE, s.pi);
+  std::copy_n(log_weights, SIZE, s.log_weights);
+  std::copy_n(counts, SIZE, s.counts);
+  return total;
+}
+
+OPO_CMAB_VECTORIZED
+double step_actions(const state_arrays& s, std::size_t size, const lanes* losses, const double* half_betas,
+    std::size_t rounds, const step_factors& f, double* drops)
+{
+  switch (size)
+  {
+    case 1:
+      return step_registers<1>(s, losses, half_betas, rounds, f, drops);
+    case 2:
+      return step_registers<2>(s, losses, half_betas, rounds, f, drops);
+    case 3:
+      return step_registers<3>(s, losses, half_betas, rounds, f, drops);
+    default:
+      return step_arrays(s, size, losses, half_betas, rounds, f, drops);
+  }
+}
+
+/// What an action that is always played loses in each round of a stretch.
+OPO_CMAB_VECTORIZED
+void drops_if_always_played(
+    const double* __restrict losses, const double* __restrict half_betas, double count, double eta, double* drops)
+{
+  lanes counts = {count, count + 1., count + 2., count + 3.};
+  for (std::size_t k = 0; k < STRETCH; k += LANES)
+  {
+    store(drops + k, eta * optimistic_loss(load(losses + k), load(half_betas + k) / counts));
+    counts += static_cast<double>(LANES);
+  }
+}
+
+/// Steps an action that is never played through a stretch.
+/// \param drops what the largest log weight loses in each round
+/// \param powers of decay: what is left of each round at the end
+/// \param log_weight relative to the largest
+/// \return false if it was more than negligible on the way
+OPO_CMAB_VECTORIZED
+bool step_unplayed(const double* __restrict losses, const double* __restrict half_betas, const double* __restrict drops,
+    const double* __restrict powers, double inverse_count, double eta, double decay, double& log_weight)
+{
+  double differences[STRETCH];
+  lanes least = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
+  lanes weighted = {};
+  lanes power_sum = {};
+  for (std::size_t k = 0; k < STRETCH; k += LANES)
+  {
+    const lanes loss = optimistic_loss(load(losses + k), load(half_betas + k) * inverse_count);
+    const lanes difference = eta * loss - load(drops + k);
+    const lanes power = load(powers + k);
+    store(differences + k, difference);
+    least = min(least, difference);
+    weighted += power * difference;
+    power_sum += power;
+  }
+  // If all differences were the least, the weight would move from where it is to where it ends without turning.
+  const double left = decay * powers[0];
+  const double bound = left * log_weight + sum(power_sum) * largest(-least);
+  if (log_weight <= NEGLIGIBLE && bound <= NEGLIGIBLE)
+  {
+    log_weight = left * log_weight - sum(weighted);
+    return true;
+  }
+  for (const double difference : differences)
+  {
+    log_weight = decay * log_weight - difference;
+    if (log_weight > NEGLIGIBLE) { return false; }
+  }
+  return true;
 }
 
 /// Turns the changes of some actions from predictor to predictor into losses. Several at once: each is a chain of
 /// additions, which would wait for one another.
 template <std::size_t ACTIONS>
 void accumulate(const double* changes, std::size_t stride, double* losses, double* predictions, std::size_t rounds,
-    const opo_cmab::loss_map& map)
+    const loss_map& map)
 {
   double prediction[ACTIONS];
   std::copy_n(predictions, ACTIONS, prediction);
@@ -83,30 +170,27 @@ void accumulate(const double* changes, std::size_t stride, double* losses, doubl
   std::copy_n(prediction, ACTIONS, predictions);
 }
 
-/// The same for one action and any map, computing a loss only where the prediction has changed.
-void accumulate_mapped(
-    const double* changes, double* losses, double& prediction, std::size_t rounds, const opo_cmab::loss_map& map)
+/// sigmoid(margin)
+OPO_CMAB_INLINE lanes sigmoid(lanes margin)
 {
-  double loss = map.loss(prediction);
-  for (std::size_t k = 0; k < rounds; ++k)
-  {
-    if (changes[k] != 0.)
-    {
-      prediction += changes[k];
-      loss = map.loss(prediction);
-    }
-    losses[k] = loss;
-  }
+  const lanes zero = {};
+  const lanes e = exp_of_negative(max(margin > 0. ? -margin : margin, zero + NEGLIGIBLE));
+  return (margin > 0. ? zero + 1. : e) / (1. + e);
 }
 
-double sigmoid(double margin) { return 1. / (1. + std::exp(-margin)); }
+/// \param size a multiple of LANES
+OPO_CMAB_VECTORIZED
+void map_margins(double* values, std::size_t size, double offset, double scale)
+{
+  for (std::size_t i = 0; i < size; i += LANES) { store(values + i, offset + scale * sigmoid(load(values + i))); }
+}
 }  // namespace
 
 namespace opo_cmab
 {
 double loss_map::loss(double prediction) const
 {
-  return offset + scale * (logistic ? sigmoid(prediction) : prediction);
+  return offset + scale * (logistic ? 1. / (1. + std::exp(-prediction)) : prediction);
 }
 
 void policy::start(const policy_settings& settings, std::size_t actions)
@@ -116,36 +200,69 @@ void policy::start(const policy_settings& settings, std::size_t actions)
   _k = 1;
   _all.start(actions);
   _half_betas.resize(BLOCK);
-  _live_losses.resize(actions * STRETCH);
-  _others.resize(actions);
-  _differences.resize(actions * STRETCH);
   _losses.resize(BLOCK * actions);
+  _padded.resize(up_to_lanes(actions));
+  _is_active.resize(actions);
+  _active_losses.resize(STRETCH * up_to_lanes(actions));
+  _others.resize(actions);
+  _powers.resize(STRETCH);
+  double power = 1.;
+  for (std::size_t k = STRETCH; k-- > 0; power *= settings.decay) { _powers[k] = power; }
 }
 
 void policy::compute_half_betas(std::size_t rounds)
 {
   while (_roots.size() < _k + rounds) { _roots.push_back(std::sqrt(static_cast<double>(_roots.size()))); }
-  const double scale = 0.5 * _settings.gamma / std::sqrt(static_cast<double>(_all.pi.size()));
+  const double scale = 0.5 * _settings.gamma / std::sqrt(static_cast<double>(_all.actions));
   for (std::size_t i = 0; i < rounds; ++i)
   {
     _half_betas[i] = _settings.beta >= 0. ? 0.5 * _settings.beta : scale * _roots[_k + i];
   }
 }
 
-void policy::step(const double* losses)
+/// \param losses of each action, `stride` apart
+const double* policy::padded(const double* losses, std::size_t stride)
 {
-  _all.step(losses, 1, half_beta(static_cast<double>(_k)), _settings);
-  ++_k;
+  for (std::size_t a = 0; a < _padded.size(); ++a) { _padded[a] = losses[(a < _all.actions ? a : 0) * stride]; }
+  return _padded.data();
 }
 
-void policy::state::start(std::size_t actions)
+void policy::step(const double* losses)
 {
-  pi.assign(actions, 1. / static_cast<double>(actions));
-  log_weights.assign(actions, 0.);
-  counts.assign(actions, 1.);
-  inverse_counts.assign(actions, 1.);
-  leader = 0;
-  leader_alone = actions == 1;
+  step_round(padded(losses, 1), half_beta(static_cast<double>(_k)), {_settings.decay, _settings.eta});
+}
+
+void policy::step_round(const double* losses, double half_beta, const step_factors& factors)
+{
+  double drop = 0.;
+  _all.step(losses, &half_beta, 1, factors, &drop);
+  _k += static_cast<std::size_t>(factors.rounds);
+}
+
+void policy::state::resize(std::size_t count)
+{
+  actions = count;
+  const std::size_t size = up_to_lanes(count);
+  pi.resize(size);
+  log_weights.resize(size);
+  counts.resize(size);
+  _real.assign(size, 0.);
+  std::fill_n(_real.begin(), count, 1.);
+}
+
+void policy::state::start(std::size_t count)
+{
+  resize(count);
+  std::fill(pi.begin(), pi.end(), 1. / static_cast<double>(count));
+  std::fill(log_weights.begin(), log_weights.end(), 0.);
+  std::fill(counts.begin(), counts.end(), 1.);
+  one_live = count == 1;
+}
+
+void policy::state::start(const state& from, const std::vector<std::size_t>& those)
+{
+  resize(those.size());
+  for (std::size_t i = 0; i < pi.size(); ++i) { copy(i, from, those[i < actions ? i : 0]); }
 }
 
 void policy::state::copy(std::size_t action, const state& from, std::size_t action_there)
@@ -153,126 +270,90 @@ void policy::state::copy(std::size_t action, const state& from, std::size_t acti
   pi[action] = from.pi[action_there];
   log_weights[action] = from.log_weights[action_there];
   counts[action] = from.counts[action_there];
-  inverse_counts[action] = from.inverse_counts[action_there];
 }
 
-double policy::state::step(const double* losses, std::size_t stride, double half_beta, const policy_settings& settings)
+void policy::state::step(
+    const double* losses, const double* half_betas, std::size_t rounds, const step_factors& factors, double* drops)
 {
-  for (std::size_t a = 0; a < pi.size(); ++a)
-  {
-    const double loss = optimistic_loss(losses[a * stride], half_beta, inverse_counts[a]);
-    log_weights[a] = settings.decay * log_weights[a] - settings.eta * loss;
-    if (pi[a] > 0.)
-    {
-      counts[a] += pi[a];
-      inverse_counts[a] = 1. / counts[a];
-    }
-  }
-  return update_probabilities();
+  const auto as_lanes = [](std::vector<double>& values) { return reinterpret_cast<lanes*>(values.data()); };
+  const double total = step_actions({as_lanes(pi), as_lanes(log_weights), as_lanes(counts), as_lanes(_real)},
+      pi.size() / LANES, reinterpret_cast<const lanes*>(losses), half_betas, rounds, factors, drops);
+  one_live = total == 1.;
 }
 
-double policy::state::update_probabilities()
+/// Steps through a stretch of rounds: the live actions round by round, the others in one go.
+void policy::step_stretch(std::size_t first)
 {
-  double largest = log_weights[0];
-  for (const auto w : log_weights) { largest = w > largest ? w : largest; }
-  double total = 0.;
-  for (std::size_t a = 0; a < pi.size(); ++a)
-  {
-    const double w = log_weights[a] - largest;  // relative to the largest, for precision
-    log_weights[a] = w;
-    double p = 0.;
-    if (w > NEGLIGIBLE)
+  double drops[STRETCH];  // what the largest log weight loses in each round
+  for (std::size_t a = 0; a < _all.actions; ++a) { _is_active[a] = _all.pi[a] > 0.; }
+  do {
+    _active.clear();
+    for (std::size_t a = 0; a < _all.actions; ++a)
     {
-      if (w == 0.) { leader = a; }
-      p = w == 0. ? 1. : std::exp(w);
+      if (_is_active[a]) { _active.push_back(a); }
     }
-    pi[a] = p;
-    total += p;
-  }
-  leader_alone = total == 1.;
-  if (!leader_alone)
-  {
-    const double inverse_total = 1. / total;
-    for (auto& p : pi) { p *= inverse_total; }
-  }
-  return largest;
-}
+    step_active(first, drops);
+  } while (!step_others(first, drops));
 
-/// Steps through a stretch as if the actions that are live now stayed the only ones.
-/// \return false, with nothing done, if they do not, or if too many are live for this to be worth while
-bool policy::step_stretch(std::size_t first)
-{
-  const std::size_t n = _all.pi.size();
-  const double* half_betas = &_half_betas[first];
-  _live_actions.clear();
-  _other_actions.clear();
-  for (std::size_t a = 0; a < n; ++a) { (_all.pi[a] > 0. ? _live_actions : _other_actions).push_back(a); }
-  const std::size_t live = _live_actions.size();
-  if (live > 1 && 2 * live > n) { return false; }
-
-  // What the largest log weight loses in each round, over eta: the others' losses count relative to it.
-  double leader_losses[STRETCH];
-  _live.start(live);
-  for (std::size_t i = 0; i < live; ++i) { _live.copy(i, _all, _live_actions[i]); }
-  if (live == 1)
-  {
-    losses_if_always_played(&_losses[_live_actions[0] * BLOCK + first], half_betas, _live.counts[0], leader_losses);
-    _live.counts[0] += STRETCH;
-    _live.inverse_counts[0] = 1. / _live.counts[0];
-  }
-  else
-  {
-    for (std::size_t i = 0; i < live; ++i)
-    {
-      std::copy_n(&_losses[_live_actions[i] * BLOCK + first], STRETCH, &_live_losses[i * STRETCH]);
-    }
-    for (int k = 0; k < STRETCH; ++k)
-    {
-      leader_losses[k] = -_live.step(&_live_losses[k], STRETCH, half_betas[k], _settings) / _settings.eta;
-    }
-  }
-
-  const std::size_t others = _other_actions.size();
-  for (std::size_t i = 0; i < others; ++i)
-  {
-    const std::size_t a = _other_actions[i];
-    differences_if_never_played(
-        &_losses[a * BLOCK + first], half_betas, _all.inverse_counts[a], leader_losses, &_differences[i * STRETCH]);
-    _others[i] = _all.log_weights[a];
-  }
-  std::size_t i = 0;
-  while (i < others)
-  {
-    const bool four = i + 4 <= others;
-    const double largest = four
-        ? step_relative_weights<4>(&_others[i], &_differences[i * STRETCH], _settings.eta, _settings.decay)
-        : step_relative_weights<1>(&_others[i], &_differences[i * STRETCH], _settings.eta, _settings.decay);
-    if (largest > NEGLIGIBLE) { return false; }
-    i += four ? 4 : 1;
-  }
-  for (i = 0; i < others; ++i) { _all.log_weights[_other_actions[i]] = _others[i]; }
-  for (i = 0; i < live; ++i) { _all.copy(_live_actions[i], _live, i); }
+  for (std::size_t a = 0; a < _all.actions; ++a) { _all.log_weights[a] = _others[a]; }
+  for (std::size_t i = 0; i < _active.size(); ++i) { _all.copy(_active[i], _active_state, i); }
+  for (std::size_t a = _all.actions; a < _all.pi.size(); ++a) { _all.copy(a, _all, 0); }
   _k += STRETCH;
-  return true;
 }
 
-void policy::observe(const step_observer& observer, const double* losses, std::size_t stride, uint32_t rounds)
+void policy::step_active(std::size_t first, double* drops)
+{
+  _active_state.start(_all, _active);
+  if (_active.size() == 1)
+  {
+    drops_if_always_played(
+        &_losses[_active[0] * BLOCK + first], &_half_betas[first], _active_state.counts[0], _settings.eta, drops);
+    _active_state.counts[0] += static_cast<double>(STRETCH);
+    return;
+  }
+  const std::size_t size = _active_state.pi.size();
+  for (std::size_t i = 0; i < size; ++i)
+  {
+    const double* losses = &_losses[_active[i < _active.size() ? i : 0] * BLOCK + first];
+    for (std::size_t k = 0; k < STRETCH; ++k) { _active_losses[k * size + i] = losses[k]; }
+  }
+  _active_state.step(_active_losses.data(), &_half_betas[first], STRETCH, {_settings.decay, _settings.eta}, drops);
+}
+
+/// \return false if some have become live on the way: they are active now
+bool policy::step_others(std::size_t first, const double* drops)
+{
+  bool good = true;
+  for (std::size_t a = 0; a < _all.actions; ++a)
+  {
+    if (_is_active[a]) { continue; }
+    _others[a] = _all.log_weights[a];
+    if (!step_unplayed(&_losses[a * BLOCK + first], &_half_betas[first], drops, _powers.data(), 1. / _all.counts[a],
+            _settings.eta, _settings.decay, _others[a]))
+    {
+      _is_active[a] = true;
+      good = false;
+    }
+  }
+  return good;
+}
+
+void policy::observe(const step_observer& observer, const double* losses, uint32_t rounds)
 {
   const double mean = rounds > 1 ? decay_over(rounds).mean : 0.;
   const double half_beta_then = half_beta(static_cast<double>(_k) + mean);
-  std::vector<double> own_losses(_all.pi.size());
-  std::vector<double> bonuses(_all.pi.size());
-  for (std::size_t a = 0; a < _all.pi.size(); ++a)
+  std::vector<double> bonuses(_all.actions);
+  for (std::size_t a = 0; a < _all.actions; ++a)
   {
-    own_losses[a] = losses[a * stride];
     bonuses[a] = std::min(1., half_beta_then / (_all.counts[a] + mean * _all.pi[a]));
   }
-  observer(_k - 1, rounds, own_losses.data(), bonuses.data(), _all.pi.data());
+  observer(_k - 1, rounds, losses, bonuses.data(), _all.pi.data());
 }
 
 void policy::replay(double* changes, std::size_t rounds, const loss_map& map, const step_observer& observer)
 {
-  const std::size_t n = _all.pi.size();
+  const std::size_t n = _all.actions;
+  const loss_map linear = map.logistic ? loss_map() : map;
   _predictions.assign(n, 0.);
   for (std::size_t first = 0; first < rounds; first += BLOCK)
   {
@@ -282,24 +363,27 @@ void policy::replay(double* changes, std::size_t rounds, const loss_map& map, co
     {
       double* change = changes + a * rounds + first;
       double* losses = &_losses[a * BLOCK];
-      const std::size_t together = map.logistic || a + 2 > n ? 1 : a + 4 > n ? 2 : 4;
-      if (together == 4) { accumulate<4>(change, rounds, losses, &_predictions[a], count, map); }
-      else if (together == 2) { accumulate<2>(change, rounds, losses, &_predictions[a], count, map); }
-      else { accumulate_mapped(change, losses, _predictions[a], count, map); }
+      const std::size_t together = a + 2 > n ? 1 : a + 4 > n ? 2 : 4;
+      if (together == 4) { accumulate<4>(change, rounds, losses, &_predictions[a], count, linear); }
+      else if (together == 2) { accumulate<2>(change, rounds, losses, &_predictions[a], count, linear); }
+      else { accumulate<1>(change, rounds, losses, &_predictions[a], count, linear); }
       for (std::size_t i = 0; i < together; ++i) { std::fill_n(change + i * rounds, count, 0.); }
       a += together;
     }
+    if (map.logistic) { map_margins(_losses.data(), n * BLOCK, map.offset, map.scale); }
     std::size_t k = 0;
     while (k < count)
     {
-      const std::size_t next = std::min(k + STRETCH, count);
-      if (next == k + STRETCH && !observer && step_stretch(k)) { k = next; }
-      for (; k < next; ++k)
+      if (k + STRETCH <= count && !observer)
       {
-        if (observer) { observe(observer, &_losses[k], BLOCK, 1); }
-        _all.step(&_losses[k], BLOCK, _half_betas[k], _settings);
-        ++_k;
+        step_stretch(k);
+        k += STRETCH;
+        continue;
       }
+      const double* losses = padded(&_losses[k], BLOCK);
+      if (observer) { observe(observer, losses, 1); }
+      step_round(losses, _half_betas[k], {_settings.decay, _settings.eta});
+      ++k;
     }
   }
 }
@@ -324,7 +408,7 @@ policy::decayed_rounds policy::decay_over(uint32_t rounds)
 double policy::half_beta(double k) const
 {
   return 0.5 *
-      (_settings.beta >= 0. ? _settings.beta : _settings.gamma * std::sqrt(k / static_cast<double>(_all.pi.size())));
+      (_settings.beta >= 0. ? _settings.beta : _settings.gamma * std::sqrt(k / static_cast<double>(_all.actions)));
 }
 
 /// Several rounds of the same losses and the same policy at once.
@@ -332,40 +416,29 @@ void policy::step_several(const double* losses, uint32_t rounds)
 {
   const auto decayed = decay_over(rounds);
   const double half_beta_then = half_beta(static_cast<double>(_k) + decayed.mean);
-  for (std::size_t a = 0; a < _all.pi.size(); ++a)
-  {
-    const double inverse_count =
-        _all.pi[a] > 0. ? 1. / (_all.counts[a] + decayed.mean * _all.pi[a]) : _all.inverse_counts[a];
-    const double loss = optimistic_loss(losses[a], half_beta_then, inverse_count);
-    _all.log_weights[a] = decayed.left * _all.log_weights[a] - _settings.eta * decayed.sum * loss;
-    if (_all.pi[a] > 0.)
-    {
-      _all.counts[a] += rounds * _all.pi[a];
-      _all.inverse_counts[a] = 1. / _all.counts[a];
-    }
-  }
-  _all.update_probabilities();
-  _k += rounds;
+  step_round(padded(losses, 1), half_beta_then,
+      {decayed.left, _settings.eta * decayed.sum, static_cast<double>(rounds), decayed.mean});
 }
 
 /// For how many rounds the leader, alone now, stays ahead: as it is played its bonus shrinks, and the others' do not.
 uint32_t policy::rounds_alike(const double* losses, uint32_t at_most) const
 {
-  if (!_all.leader_alone) { return 1; }
+  if (!_all.one_live) { return 1; }
+  const auto leader = static_cast<std::size_t>(std::max_element(_all.pi.begin(), _all.pi.end()) - _all.pi.begin());
   double alike = at_most;
   const double bonus = half_beta(static_cast<double>(_k));
-  for (std::size_t a = 0; a < _all.pi.size(); ++a)
+  for (std::size_t a = 0; a < _all.actions; ++a)
   {
-    if (a == _all.leader) { continue; }
-    const double gap = losses[_all.leader] - optimistic_loss(losses[a], bonus, _all.inverse_counts[a]);
-    if (gap > 0.) { alike = std::min(alike, bonus / gap - _all.counts[_all.leader]); }
+    if (a == leader) { continue; }
+    const double gap = losses[leader] - optimistic_loss(losses[a], bonus / _all.counts[a]);
+    if (gap > 0.) { alike = std::min(alike, bonus / gap - _all.counts[leader]); }
   }
   return alike > 1. ? static_cast<uint32_t>(alike) : 1;
 }
 
 void policy::replay(double* changes, const segments& past, const loss_map& map, const step_observer& observer)
 {
-  const std::size_t n = _all.pi.size();
+  const std::size_t n = _all.actions;
   const std::size_t size = past.size();
   const auto& starts = past.starts();
   std::size_t long_ones = 0;
@@ -384,7 +457,7 @@ void policy::replay(double* changes, const segments& past, const loss_map& map, 
     uint32_t left = starts[s + 1] - starts[s];
     if (left == 1)
     {
-      if (observer) { observe(observer, _losses.data(), 1, 1); }
+      if (observer) { observe(observer, _losses.data(), 1); }
       step(_losses.data());
       continue;
     }
@@ -395,7 +468,7 @@ void policy::replay(double* changes, const segments& past, const loss_map& map, 
     {
       const auto least = static_cast<uint32_t>((left + steps - 1) / steps);
       const uint32_t rounds = std::min(left, std::max(least, rounds_alike(_losses.data(), left)));
-      if (observer) { observe(observer, _losses.data(), 1, rounds); }
+      if (observer) { observe(observer, _losses.data(), rounds); }
       step_several(_losses.data(), rounds);
       left -= rounds;
       --steps;

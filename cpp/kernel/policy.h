@@ -32,6 +32,16 @@ public:
   double loss(double prediction) const;
 };
 
+/// A step: of one round, or of several that are taken to be alike.
+class step_factors
+{
+public:
+  double decay;
+  double eta;
+  double rounds = 1.;
+  double mean = 0.;  ///< how many of the rounds come before the one that stands for them
+};
+
 /// Told of each step of a replay before it is taken: its first round, counted from 0, how many rounds it is, and of
 /// each action the loss, the bonus b that will be taken off it, and the probability pi_k(a).
 using step_observer = std::function<void(
@@ -42,7 +52,7 @@ using step_observer = std::function<void(
 /// Weights are kept as logarithms, so that an action whose probability underflows can come back. An action is live if
 /// its weight is more than exp(-40) = 4e-18 of the largest; the others have probability 0. With the learning rates that
 /// work well few are live, mostly one. So a stretch of rounds is tried with these alone, one needing no exponentials,
-/// and the others all rounds at once; it counts if no other has become live on the way.
+/// and the others take all its rounds at once; if one of them became live on the way, it is tried again with that too.
 class policy
 {
 public:
@@ -62,26 +72,33 @@ public:
   /// \param changes of each action, of each segment
   void replay(double* changes, const segments& past, const loss_map& map, const step_observer& observer = nullptr);
 
-  const std::vector<double>& probabilities() const { return _all.pi; }
+  const double* probabilities() const { return _all.pi.data(); }
 
 private:
-  /// Where the recursion is, for all actions or for some of them.
+  /// Where the recursion is, for all actions or for some of them. Arrays go up to a multiple of LANES: what is there
+  /// beyond the actions is as the first action.
   class state
   {
   public:
+    std::size_t actions = 0;
     std::vector<double> pi;
     std::vector<double> log_weights;  ///< relative to the largest
     std::vector<double> counts;       ///< 1 + N(a), N(a) = sum_{i<k} pi_i(a)
-    std::vector<double> inverse_counts;
-    std::size_t leader = 0;  ///< the action of largest weight
-    bool leader_alone = false;
+    bool one_live = false;
 
-    void start(std::size_t actions);
+    void start(std::size_t count);
+    /// Some of the actions of another.
+    void start(const state& from, const std::vector<std::size_t>& those);
     void copy(std::size_t action, const state& from, std::size_t action_there);
-    /// \param losses of each action, `stride` apart
-    /// \return what the largest log weight was before all became relative to it
-    double step(const double* losses, std::size_t stride, double half_beta, const policy_settings& settings);
-    double update_probabilities();
+    /// \param losses of each round, of each action and up to a multiple of LANES
+    /// \param drops what the largest log weight loses in each round
+    void step(
+        const double* losses, const double* half_betas, std::size_t rounds, const step_factors& factors, double* drops);
+
+  private:
+    std::vector<double> _real;  ///< 1 for actions, 0 beyond
+
+    void resize(std::size_t count);
   };
 
   /// What decay makes of h rounds.
@@ -100,22 +117,27 @@ private:
   std::vector<double> _half_betas;  ///< beta_k / 2, of a block of rounds
   std::vector<double> _losses;      ///< of each action, of a block of rounds
   std::vector<double> _predictions;
+  std::vector<double> _padded;           ///< losses of one round
   std::vector<decayed_rounds> _decayed;  ///< over 0, 1, 2, .. rounds
 
-  // Of a stretch that is tried:
-  std::vector<std::size_t> _live_actions;
-  std::vector<std::size_t> _other_actions;
-  state _live;
-  std::vector<double> _live_losses;
-  std::vector<double> _others;       ///< log weights of the others
-  std::vector<double> _differences;  ///< their losses, less what the largest log weight loses
+  // Of a stretch:
+  std::vector<double> _powers;       ///< of decay, what is left of each round at the end
+  std::vector<std::size_t> _active;  ///< the actions that are stepped round by round
+  std::vector<bool> _is_active;      ///< of each action
+  state _active_state;
+  std::vector<double> _active_losses;  ///< of each round, of each of them
+  std::vector<double> _others;         ///< log weights of the other actions
 
   void compute_half_betas(std::size_t rounds);
+  const double* padded(const double* losses, std::size_t stride);
+  void step_round(const double* losses, double half_beta, const step_factors& factors);
   void step_several(const double* losses, uint32_t rounds);
   decayed_rounds decay_over(uint32_t rounds);
   uint32_t rounds_alike(const double* losses, uint32_t at_most) const;
   double half_beta(double k) const;
-  void observe(const step_observer& observer, const double* losses, std::size_t stride, uint32_t rounds);
-  bool step_stretch(std::size_t first_in_block);
+  void observe(const step_observer& observer, const double* losses, uint32_t rounds);
+  void step_stretch(std::size_t first_in_block);
+  void step_active(std::size_t first_in_block, double* drops);
+  bool step_others(std::size_t first_in_block, const double* drops);
 };
 }  // namespace opo_cmab

@@ -1,21 +1,19 @@
 #include "kernel/policy_batch.h"
 
+#include "kernel/step.h"
 #include "kernel/vectorized.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace
 {
-using opo_cmab::policy_batch;
+using namespace opo_cmab;
 
-constexpr std::size_t GROUP = policy_batch::GROUP;
-constexpr double NEGLIGIBLE = -40.;
-const double EXP_NEGLIGIBLE = std::exp(NEGLIGIBLE);
+constexpr std::size_t VECTORS = policy_batch::VECTORS;
 
 /// A step through some rounds that are taken to be alike.
-class step_factors
+class segment_step
 {
 public:
   std::size_t segment;
@@ -24,8 +22,7 @@ public:
   double decay;
   double eta;
 
-  step_factors(
-      const opo_cmab::policy_settings& settings, std::size_t actions, std::size_t segment, double before, double rounds)
+  segment_step(const policy_settings& settings, std::size_t actions, std::size_t segment, double before, double rounds)
       : segment(segment)
       , rounds(rounds)
       , decay(std::pow(settings.decay, rounds))
@@ -38,101 +35,60 @@ public:
   }
 };
 
-/// exp(x) for x in [-40, 0], to 4e-16 of its value, for loops that become vectors: a library's exp is a call.
-/// x = n log 2 + r, |r| <= log(2) / 2, and exp(r) by its Taylor series.
-inline double exp_of_negative(double x)
-{
-  constexpr double SHIFT = 6755399441055744.;  // 1.5 * 2^52: adding it rounds to an integer, in the lowest bits
-  const double shifted = x * 1.4426950408889634 + SHIFT;
-  const double n = shifted - SHIFT;
-  const double r = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;  // log 2 in two parts
-  double sum = 1. / 479001600.;                                                         // 1 / 12!
-  sum = sum * r + 1. / 39916800.;
-  sum = sum * r + 1. / 3628800.;
-  sum = sum * r + 1. / 362880.;
-  sum = sum * r + 1. / 40320.;
-  sum = sum * r + 1. / 5040.;
-  sum = sum * r + 1. / 720.;
-  sum = sum * r + 1. / 120.;
-  sum = sum * r + 1. / 24.;
-  sum = sum * r + 1. / 6.;
-  sum = sum * r + 1. / 2.;
-  sum = sum * r + 1.;
-  sum = sum * r + 1.;
-  uint64_t bits = 0;
-  std::memcpy(&bits, &shifted, sizeof(bits));
-  bits = (bits + 1023) << 52;  // 2^n: of the bits of shifted, only the lowest are left
-  double power = 0.;
-  std::memcpy(&power, &bits, sizeof(power));
-  return sum * power;
-}
-
 /// One step of a group of contexts.
 /// \param rows of each action: which row of predictions is its
-OPO_CMAB_VECTORIZED_WIDE
+OPO_CMAB_VECTORIZED
 void step_group(policy_batch::action_state* states, std::size_t actions, const double* predictions, const int64_t* rows,
-    std::size_t row_size, const step_factors& factors)
+    std::size_t row_size, const segment_step& step)
 {
-  double largest[GROUP];
-  std::fill_n(largest, GROUP, -HUGE_VAL);
+  const lanes none = {};
+  lanes top[VECTORS];
+  std::fill_n(top, VECTORS, none - HUGE_VAL);
   for (std::size_t a = 0; a < actions; ++a)
   {
     auto& s = states[a];
     const double* f = predictions + static_cast<std::size_t>(rows[a]) * row_size;
-    for (std::size_t i = 0; i < GROUP; ++i)
+    for (std::size_t v = 0; v < VECTORS; ++v)
     {
-      const double bonus = factors.half_beta * s.inverse_count[i];
-      const double optimistic = f[i] - (bonus < 1. ? bonus : 1.);
-      const double positive = optimistic > 0. ? optimistic : 0.;
-      const double w = factors.decay * s.log_weight[i] - factors.eta * (positive < 1. ? positive : 1.);
-      s.log_weight[i] = w;
-      largest[i] = largest[i] > w ? largest[i] : w;
-    }
-    if (s.live)
-    {
-      for (std::size_t i = 0; i < GROUP; ++i)
-      {
-        s.count[i] += factors.rounds * s.pi[i];
-        s.inverse_count[i] = 1. / s.count[i];
-      }
+      const lanes loss = optimistic_loss(load(f + v * LANES), step.half_beta * s.inverse_count[v]);
+      s.log_weight[v] = step.decay * s.log_weight[v] - step.eta * loss;
+      top[v] = max(top[v], s.log_weight[v]);
     }
   }
 
-  double total[GROUP] = {};
+  lanes total[VECTORS] = {};
   for (std::size_t a = 0; a < actions; ++a)
   {
     auto& s = states[a];
-    double excess[GROUP];  // of the log weight over a negligible one: 0 if the action is not live
-    for (std::size_t i = 0; i < GROUP; ++i)
+    integer_lanes live = {};
+    for (std::size_t v = 0; v < VECTORS; ++v)
     {
-      s.log_weight[i] -= largest[i];  // relative to the largest, for precision
-      const double above = s.log_weight[i] - NEGLIGIBLE;
-      excess[i] = above > 0. ? above : 0.;
+      s.log_weight[v] -= top[v];  // relative to the largest, for precision
+      live |= s.log_weight[v] > NEGLIGIBLE;
     }
-    uint64_t any = 0;
-    for (std::size_t i = 0; i < GROUP; ++i)
-    {
-      uint64_t bits = 0;
-      std::memcpy(&bits, &excess[i], sizeof(bits));
-      any |= bits;
-    }
-    const bool was_live = s.live;
-    s.live = any != 0;
     if (s.live)
     {
-      for (std::size_t i = 0; i < GROUP; ++i)
+      for (std::size_t v = 0; v < VECTORS; ++v)
       {
-        s.pi[i] = exp_of_negative(excess[i] + NEGLIGIBLE) - EXP_NEGLIGIBLE;
-        total[i] += s.pi[i];
+        s.count[v] += step.rounds * s.pi[v];
+        s.inverse_count[v] = 1. / s.count[v];
+        s.pi[v] = none;
       }
     }
-    else if (was_live) { std::fill_n(s.pi, GROUP, 0.); }
+    s.live = (live[0] | live[1] | live[2] | live[3]) != 0;
+    if (!s.live) { continue; }
+    for (std::size_t v = 0; v < VECTORS; ++v)
+    {
+      const lanes weight = exp_of_negative(max(s.log_weight[v], none + NEGLIGIBLE));
+      s.pi[v] = s.log_weight[v] > NEGLIGIBLE ? weight : none;
+      total[v] += s.pi[v];
+    }
   }
-  for (std::size_t i = 0; i < GROUP; ++i) { total[i] = 1. / total[i]; }
+  for (auto& t : total) { t = 1. / t; }
   for (std::size_t a = 0; a < actions; ++a)
   {
     if (!states[a].live) { continue; }
-    for (std::size_t i = 0; i < GROUP; ++i) { states[a].pi[i] *= total[i]; }
+    for (std::size_t v = 0; v < VECTORS; ++v) { states[a].pi[v] *= total[v]; }
   }
 }
 }  // namespace
@@ -147,17 +103,18 @@ policy_batch::policy_batch(const policy_settings& settings, std::size_t contexts
 {
   for (auto& s : _states)
   {
-    std::fill_n(s.log_weight, GROUP, 0.);
-    std::fill_n(s.pi, GROUP, 1. / static_cast<double>(actions));
-    std::fill_n(s.count, GROUP, 1.);
-    std::fill_n(s.inverse_count, GROUP, 1.);
+    const lanes zero = {};
+    std::fill_n(s.log_weight, VECTORS, zero);
+    std::fill_n(s.pi, VECTORS, zero + 1. / static_cast<double>(actions));
+    std::fill_n(s.count, VECTORS, zero + 1.);
+    std::fill_n(s.inverse_count, VECTORS, zero + 1.);
     s.live = true;
   }
 }
 
 void policy_batch::step(const segments& past, std::size_t most_steps)
 {
-  std::vector<step_factors> steps;
+  std::vector<segment_step> steps;
   for (std::size_t s = 0; s < past.count; ++s)
   {
     const auto length = static_cast<std::size_t>(past.lengths[s]);
@@ -186,7 +143,10 @@ void policy_batch::probabilities(double* result) const
   for (std::size_t c = 0; c < _contexts; ++c)
   {
     const auto* states = &_states[c / GROUP * _actions];
-    for (std::size_t a = 0; a < _actions; ++a) { result[c * _actions + a] = states[a].pi[c % GROUP]; }
+    for (std::size_t a = 0; a < _actions; ++a)
+    {
+      result[c * _actions + a] = states[a].pi[c % GROUP / LANES][c % LANES];
+    }
   }
 }
 }  // namespace opo_cmab

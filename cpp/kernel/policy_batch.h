@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernel/lanes.h"
 #include "kernel/policy.h"
 
 #include <cstddef>
@@ -13,7 +14,7 @@ namespace opo_cmab
 /// The policies pi_1, pi_2, .. of a batch of contexts that have the same number of actions.
 ///
 /// What is computed, and which actions are live, is as in class policy. Of a group of contexts, an action that is live
-/// in none costs a few instructions only: contexts that have the same best action should be neighbours.
+/// in none costs a few instructions only: contexts that have the same best actions should be neighbours.
 class policy_batch
 {
 public:
@@ -40,17 +41,18 @@ public:
   /// \param result of each context, of each action
   void probabilities(double* result) const;
 
-  /// Contexts side by side: a few vectors of the widest kind, and more than compilers unroll into single instructions.
-  static constexpr std::size_t GROUP = 32;
+  /// Contexts side by side: enough vectors to work on one while others wait, few enough to have few actions live.
+  static constexpr std::size_t VECTORS = 2;
+  static constexpr std::size_t GROUP = VECTORS * LANES;
 
   /// An action in a group of contexts.
   class action_state
   {
   public:
-    double log_weight[GROUP];
-    double pi[GROUP];
-    double count[GROUP];  ///< 1 + N
-    double inverse_count[GROUP];
+    lanes log_weight[VECTORS];
+    lanes pi[VECTORS];
+    lanes count[VECTORS];  ///< 1 + N
+    lanes inverse_count[VECTORS];
     bool live;  ///< in any of them
   };
 

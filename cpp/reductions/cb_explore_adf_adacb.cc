@@ -101,7 +101,7 @@ void cb_explore_adf_adacb::predict(learner& base, VW::multi_ex& examples)
 
 void cb_explore_adf_adacb::learn(learner& base, VW::multi_ex& examples)
 {
-  opo_cmab::learn_unweighted(base, examples);
+  opo_cmab::learn_round(base, examples);
   ++_rounds.value;
 }
 }  // namespace

@@ -66,7 +66,7 @@ void cb_explore_adf_fastcb::predict(learner& base, VW::multi_ex& examples)
 
 void cb_explore_adf_fastcb::learn(learner& base, VW::multi_ex& examples)
 {
-  opo_cmab::learn_unweighted(base, examples);
+  opo_cmab::learn_round(base, examples);
   ++_rounds.value;
 }
 }  // namespace

@@ -89,7 +89,7 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
   const auto observer = start_explaining(examples.size());
   if (past.budget() == 0) { _policy.replay(changes, past.rounds(), _map, observer); }
   else { _policy.replay(changes, past, _map, observer); }
-  if (explaining != nullptr) { append(explaining->policies, _policy.probabilities().data(), examples.size()); }
+  if (explaining != nullptr) { append(explaining->policies, _policy.probabilities(), examples.size()); }
 
   auto& preds = examples[0]->pred.a_s;
   for (auto& pred : preds) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
@@ -119,13 +119,7 @@ void cb_explore_adf_opo_cmab::learn(learner& base, VW::multi_ex& examples)
 {
   if (_tap.history.past().rounds() >= UINT32_MAX - 1) { THROW("--opo_cmab can learn from 2^32 - 2 rounds at most"); }
   warn_of_cost(examples);
-  if (_importance_weighted)
-  {
-    auto predictions = std::move(examples[0]->pred.a_s);
-    multiline_learn_or_predict<true>(base, examples, examples[0]->ft_offset);
-    examples[0]->pred.a_s = std::move(predictions);
-  }
-  else { opo_cmab::learn_unweighted(base, examples); }
+  opo_cmab::learn_round(base, examples, _importance_weighted);
   _tap.history.end_round();
 }
 

@@ -167,7 +167,7 @@ void keep_option(options_i& options, const std::string& name, const std::string&
   }
 }
 
-void learn_unweighted(VW::LEARNER::learner& base, VW::multi_ex& examples)
+void learn_round(VW::LEARNER::learner& base, VW::multi_ex& examples, bool importance_weighted)
 {
   VW::cb_class* observed = nullptr;  // there is one: cb_explore_adf_base learns from labelled rounds only
   for (auto* example : examples)
@@ -184,7 +184,7 @@ void learn_unweighted(VW::LEARNER::learner& base, VW::multi_ex& examples)
         observed->probability = probability;
         examples[0]->pred.a_s = std::move(predictions);
       });
-  observed->probability = 1.f;
+  if (!importance_weighted) { observed->probability = 1.f; }
   VW::LEARNER::multiline_learn_or_predict<true>(base, examples, examples[0]->ft_offset);
 }
 

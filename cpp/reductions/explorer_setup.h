@@ -73,9 +73,10 @@ void require_nonnegative(const std::string& flag, float value);
 /// Makes VW save an option with the model; value is used if the option was not given.
 void keep_option(VW::config::options_i& options, const std::string& name, const std::string& value);
 
-/// Lets cb_adf (mtr) learn with probability 1, that is with no importance weight, and puts the probability back.
-/// mtr still multiplies by rounds / actions so far (1 / |A| for action sets of one size), as for every explorer of VW.
-void learn_unweighted(VW::LEARNER::learner& base, VW::multi_ex& examples);
+/// Lets cb_adf (mtr) learn, and puts the predictions back. If not importance weighted, it is told that the action had
+/// probability 1, which is put back too; mtr still multiplies by rounds / actions so far (1 / |A| for action sets of
+/// one size), as for every explorer of VW.
+void learn_round(VW::LEARNER::learner& base, VW::multi_ex& examples, bool importance_weighted = false);
 
 /// The number of labelled rounds learnt so far: all the state that some explorers have.
 class round_counter

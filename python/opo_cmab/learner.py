@@ -117,9 +117,9 @@ class OPOLearner:
                 predictions = np.repeat(predictions, self._lengths.all, axis=0)
             return _kernel.policy(predictions, **self._settings)[None]
 
-        # Contexts that have the same best action lie side by side, which is faster (cpp/kernel/policy_batch.h).
+        # Contexts that have the same two best actions lie side by side, which is faster (cpp/kernel/policy_batch.h).
         now = self._table(self._now, x)[self._table_rows(np.arange(self._models)[None], actions)[0]]
-        order = np.argsort(now.argmin(axis=0), kind="stable")
+        order = np.lexsort(np.argsort(now, axis=0)[1::-1])
         parts = list(self._parts(actions))
 
         def replay(those: Numbers) -> Array:

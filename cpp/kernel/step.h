@@ -1,0 +1,26 @@
+#pragma once
+
+#include "kernel/lanes.h"
+
+#include <algorithm>
+
+// What class policy and class policy_batch have in common.
+namespace opo_cmab
+{
+/// An action is live if the logarithm of its weight, relative to the largest, is above this. exp(-37) = 8.5e-17 is less
+/// than half the distance from 1 to the next double: to be played with such a probability would change nothing.
+constexpr double NEGLIGIBLE = -37.;
+
+/// The optimistic loss clip(loss - b, 0, 1) with b = min(1, bonus)
+OPO_CMAB_INLINE lanes optimistic_loss(lanes loss, lanes bonus)
+{
+  const lanes zero = {};
+  const lanes one = zero + 1.;
+  return min(max(loss - min(bonus, one), zero), one);
+}
+
+inline double optimistic_loss(double loss, double bonus)
+{
+  return std::min(1., std::max(0., loss - std::min(bonus, 1.)));  // 0 for what is no number, as above
+}
+}  // namespace opo_cmab
