@@ -47,7 +47,7 @@ reproduce: $(VENV)/installed $(VENV)/benchmark-tools
 
 test: $(VENV)/installed $(VENV)/test-tools
 	@echo "== Testing"
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
 lint: $(VENV)/installed $(VENV)/lint-tools
 	$(BIN)/ruff check
