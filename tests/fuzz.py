@@ -42,9 +42,25 @@ TIMEOUT = 60.0
 HALF_A_DIGIT = 5.1e-7  # vw prints six digits after the point
 MEMORY_MB = 4096  # that vw may have: a forged model can claim any number of rounds
 REPORT = re.compile(r"(Address|Leak|UndefinedBehavior)Sanitizer|runtime error: |terminate called|Assertion .* failed")
-WORKSPACE_RUN = (
-    "import json, sys, opo_cmab; from streams import run; json.dump(run(**json.load(sys.stdin)), sys.stdout)"
-)
+# Predicts and learns, round by round. With --opo_cmab it asks for reasons too, which must be those of the answer and
+# change nothing.
+WORKSPACE_RUN = """
+import json, sys
+import opo_cmab
+from numpy.testing import assert_allclose
+from vowpalwabbit import Workspace
+
+arguments, rounds = json.load(sys.stdin)
+workspace = Workspace(arguments + " --quiet")
+answers = []
+for lines in rounds:
+    why = opo_cmab.explain(workspace, lines) if "--opo_cmab" in arguments else None
+    answers.append(list(workspace.predict(lines)))
+    if why is not None and "--epsilon" not in arguments:  # which comes after the decision
+        assert_allclose(why.decision, answers[-1], atol=1e-6)
+    workspace.learn(lines)
+json.dump(answers, sys.stdout)
+"""
 
 
 def probabilities(line: str) -> list[tuple[int, float]]:
@@ -231,8 +247,7 @@ def same_stream(case: Case) -> bool:
         return True
     process = subprocess.run(
         [sys.executable, "-c", WORKSPACE_RUN],
-        input=json.dumps({"arguments": shlex.join(flags), "rounds": rounds}),
-        cwd=Path(__file__).parent,
+        input=json.dumps([shlex.join(flags), rounds]),
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
