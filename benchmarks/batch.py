@@ -4,17 +4,15 @@ The same learner, the same contexts. What is compared runs in turn, several time
 time. Results: OUT/batch.md and OUT/batch.csv.
 """
 
-import argparse
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from opo_cmab import OPOLearner
 
-from benchmarks.speed import table, where
+from benchmarks.program import make_parser, table, where, write
 
 ACTIONS, FEATURES = 10, 20
 GOAL = 5
@@ -91,25 +89,16 @@ def report(rows: Sequence[dict[str, Any]], place: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.batch",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser("batch", __doc__)
     add = parser.add_argument
     add("--rounds", nargs="+", type=int, default=ROUNDS, metavar="N", help="rounds learnt before")
     add("--contexts", type=int, default=1000, metavar="N", help="(default: %(default)s)")
     add("--repeats", type=int, default=5, metavar="N", help="times that everything is run (default: %(default)s)")
     add("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS), help="(default: all)")
-    add("--out", type=Path, default=Path("results/batch"), metavar="DIR", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
     rows = [compare(name, k, options.contexts, options.repeats) for name in options.learners for k in options.rounds]
     place = where()
-    pd.DataFrame([{**row, **place} for row in rows]).to_csv(options.out / "batch.csv", index=False)
-    text = report(rows, place)
-    (options.out / "batch.md").write_text(text)
-    print(text)
+    write("batch", pd.DataFrame(rows).assign(**place), report(rows, place), options.out)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ Results: OUT/budget.md and OUT/budget.csv.
 """
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +19,7 @@ from scipy.stats import wilcoxon
 from tqdm import tqdm
 
 from benchmarks.datasets import Dataset, available, builtin, load, to_vw
-from benchmarks.speed import table, where
+from benchmarks.program import make_parser, table, where, write
 from benchmarks.vw import round_losses
 
 BUDGETS = (64, 256)
@@ -192,14 +190,10 @@ def report(losses: pd.DataFrame, large: pd.DataFrame, ways: pd.DataFrame, place:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.budget", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser("budget", __doc__, jobs=True)
     add = parser.add_argument
     add("--datasets", nargs="+", type=int, metavar="ID", help="OpenML ids (default: all of 500 to 6,000 rows)")
     add("--permutations", type=int, default=3, metavar="N", help="of the rows of each set (default: %(default)s)")
-    add("--jobs", type=int, default=os.cpu_count(), metavar="N", help="runs at a time (default: the number of cores)")
-    add("--out", type=Path, default=Path("results/budget"), metavar="DIR", help="(default: %(default)s)")
     return parser.parse_args(arguments)
 
 
@@ -212,7 +206,6 @@ def choose_datasets(ids: Sequence[int] | None) -> list[Dataset]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
     datasets = choose_datasets(options.datasets)
     parallel = Parallel(n_jobs=options.jobs, return_as="generator_unordered")
     tasks = [delayed(run)(d, p, b) for d in datasets for p in range(options.permutations) for b in (0, *BUDGETS)]
@@ -221,10 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     large = pd.DataFrame([run(d, 0, BUDGETS[0]) for d in large_sets])
     tasks = [delayed(distances)(d) for d in datasets if d.rows > 600]
     ways = pd.DataFrame([row for rows in tqdm(parallel(tasks), total=len(tasks), desc="ways") for row in rows])
-    losses.sort_values(["dataset", "permutation", "budget"]).to_csv(options.out / "budget.csv", index=False)
     text = report(losses, large, ways, where(), options.permutations)
-    (options.out / "budget.md").write_text(text)
-    print(text)
+    write("budget", losses.sort_values(["dataset", "permutation", "budget"]), text, options.out)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from the file: nothing that was saved may be lost. Predicting (-t): several chil
 waits for the answer to the one before it, so the latency is what a caller sees. Results: OUT/load.md and OUT/load.csv.
 """
 
-import argparse
 import contextlib
 import os
 import signal
@@ -23,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.speed import Row, run_vw, table, where
+from benchmarks.program import Row, make_parser, table, where, write
+from benchmarks.speed import run_vw
 from benchmarks.vw import VW
 
 EXPLORERS = {"SquareCB": "--squarecb", "OPO-CMAB, budget 64": "--opo_cmab --opo_budget 64"}
@@ -231,20 +231,9 @@ def report(rows: Sequence[Row], place: Row) -> str:
     return "\n".join(text) + "\n"
 
 
-def write(name: str, rows: Sequence[Row], place: Row, text: str, out: Path) -> None:
-    """OUT/NAME.csv and OUT/NAME.md, which is printed too."""
-    out.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame([{**row, **place} for row in rows]).to_csv(out / f"{name}.csv", index=False)
-    (out / f"{name}.md").write_text(text)
-    print(text)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.load", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser("load", __doc__)
     parser.add_argument("--requests", type=int, default=100_000, metavar="N", help="(default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("results/load"), metavar="DIR", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
     place = where()
     labelled = list(requests(options.requests))
@@ -254,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with TemporaryDirectory() as temporary:
             row, model = learning(explorer, labelled, Path(temporary))
             rows += [row, predicting(explorer, model, unlabelled, Path(temporary))]
-    write("load", rows, place, report(rows, place), options.out)
+    write("load", pd.DataFrame(rows).assign(**place), report(rows, place), options.out)
 
 
 if __name__ == "__main__":

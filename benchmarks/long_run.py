@@ -2,7 +2,6 @@
 answers those of the command line? Results: OUT/long_run.md and OUT/long_run.csv.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Sequence
@@ -12,10 +11,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import opo_cmab  # noqa: F401  before vowpalwabbit
+import pandas as pd
 from vowpalwabbit import Workspace
 
-from benchmarks.load import requests, write
-from benchmarks.speed import Row, run_vw, table, where
+from benchmarks.load import requests
+from benchmarks.program import Row, make_parser, table, where, write
+from benchmarks.speed import run_vw
 
 HALF_A_DIGIT = 5.1e-7  # vw prints six digits after the point
 ARGUMENTS = "--cb_explore_adf --opo_cmab --opo_budget 64 -q ua"
@@ -91,16 +92,13 @@ def report(rows: Sequence[Row], place: Row) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.long_run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser("long_run", __doc__, out="load")
     parser.add_argument("--rounds", type=int, default=1_000_000, metavar="N", help="(default: %(default)s)")
     parser.add_argument("--marks", type=int, default=10, metavar="N", help="rows of the table (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("results/load"), metavar="DIR", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
     place = where()
     rows = run(options.rounds, options.marks)
-    write("long_run", rows, place, report(rows, place), options.out)
+    write("long_run", pd.DataFrame(rows).assign(**place), report(rows, place), options.out)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ action has two bands that are not neighbours. Regret is the sum of <pi_t, l(c_t,
 Results: OUT/nonlinear.md, OUT/nonlinear.csv and OUT/nonlinear.svg.
 """
 
-import argparse
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingRegressor
 
-from benchmarks.speed import table, where
+from benchmarks.program import make_parser, table, where, write
 
 BEST_OF_BAND = np.array([0, 2, 1, 3, 2, 0, 3, 1])
 ACTIONS, FEATURES = 4, 3
@@ -126,18 +124,11 @@ def plot(results: pd.DataFrame, path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.nonlinear",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser("nonlinear", __doc__, jobs=True)
     add = parser.add_argument
     add("--rounds", type=int, default=1000, metavar="N", help="(default: %(default)s)")
     add("--seeds", type=int, default=2, metavar="N", help="runs of each bandit (default: %(default)s)")
-    add("--jobs", type=int, default=os.cpu_count(), metavar="N", help="runs at a time (default: the number of cores)")
-    add("--out", type=Path, default=Path("results/nonlinear"), metavar="DIR", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
 
     runs = [(name, seed) for name in BANDITS for seed in range(options.seeds)]
     regrets = Parallel(n_jobs=options.jobs)(delayed(cumulative_regret)(name, options.rounds, s) for name, s in runs)
@@ -149,11 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for k in kept
         ]
     )
-    results.to_csv(options.out / "nonlinear.csv", index=False, float_format="%.3f")
-    text = report(results, where())
-    (options.out / "nonlinear.md").write_text(text)
+    write("nonlinear", results.round(3), report(results, where()), options.out)
     plot(results, options.out / "nonlinear.svg")
-    print(text)
 
 
 if __name__ == "__main__":

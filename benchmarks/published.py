@@ -26,6 +26,7 @@ from tqdm import tqdm
 from benchmarks import tables
 from benchmarks.algorithms import FLAGS, MARGINS, Params, papers_choice
 from benchmarks.datasets import PAPER, Dataset
+from benchmarks.program import make_parser, write
 from benchmarks.reproduce import choose_datasets
 
 Reading = Literal["action", "position"]
@@ -135,15 +136,10 @@ def compare(others: pd.DataFrame, simulated: pd.DataFrame) -> str:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.published",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser("published", __doc__, jobs=True)
     add = parser.add_argument
     add("--permutations", type=int, default=10, metavar="N", help="(default: %(default)s)")
     add("--seed", type=int, default=0, metavar="N", help="of the permutations (default: %(default)s)")
-    add("--jobs", type=int, default=-1, metavar="N", help="runs at a time (default: the number of cores)")
     add(
         "--others",
         type=Path,
@@ -151,7 +147,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE",
         help="the other algorithms' losses (default: %(default)s)",
     )
-    add("--out", type=Path, default=Path("results/published"), metavar="DIR", help="(default: %(default)s)")
     return parser.parse_args(arguments)
 
 
@@ -171,11 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tasks = [delayed(run)(d, p, r) for d in datasets for p in range(options.permutations) for r in readings]
     finished = Parallel(n_jobs=options.jobs, return_as="generator")(tasks)
     simulated = pd.DataFrame(tqdm(finished, total=len(tasks), unit="run"))
-    options.out.mkdir(parents=True, exist_ok=True)
-    simulated.to_csv(options.out / "published.csv", index=False)
-    text = compare(pd.read_csv(options.others), simulated)
-    (options.out / "published.md").write_text(text)
-    print(text)
+    write("published", simulated, compare(pd.read_csv(options.others), simulated), options.out)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Results: OUT/regret.md, OUT/regret.csv and OUT/regret.svg.
 """
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
+
+from benchmarks.program import make_parser, write
 
 ACTIONS = 4
 
@@ -177,11 +178,7 @@ def plot(results: pd.DataFrame, path: Path) -> None:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.regret",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser("regret", __doc__, jobs=True)
     add = parser.add_argument
     add(
         "--horizons",
@@ -198,8 +195,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="FLAGS",
         help="VW's learner, as in --learner='-l 0.1' (default: %(default)s)",
     )
-    add("--jobs", type=int, default=os.cpu_count(), metavar="N", help="runs at a time (default: the number of cores)")
-    add("--out", type=Path, default=Path("results/regret"), metavar="DIR", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
     if len(set(options.horizons)) < 2 or min(options.horizons) < 1:
         parser.error("--horizons takes at least two numbers from 1 up")
@@ -208,13 +203,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
     results = simulate(options.learner, options.horizons, options.seeds, options.jobs)
-    results.to_csv(options.out / "regret.csv", index=False)
-    text = report(results)
-    (options.out / "regret.md").write_text(text)
+    write("regret", results, report(results), options.out)
     plot(results, options.out / "regret.svg")
-    print(text)
 
 
 if __name__ == "__main__":

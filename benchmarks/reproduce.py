@@ -33,8 +33,8 @@ from tqdm import tqdm
 from benchmarks import plots, report, tables
 from benchmarks.algorithms import ALGORITHMS, SUPERVISED, TUNED, Params, papers_choice
 from benchmarks.datasets import BAKEOFF, BUILTIN, CACHE_VARIABLE, PAPER, Dataset, Id, available, builtin, load
+from benchmarks.program import where
 from benchmarks.runner import TUNING, Meter, Order, Row, Workers, read_rows, run_missing
-from benchmarks.speed import where
 from benchmarks.tables import LeftOut
 
 

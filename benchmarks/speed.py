@@ -6,28 +6,25 @@ with its lowest figure, and the ratios are what to look at. Results: OUT/speed.m
 
 import argparse
 import json
-import os
-import platform
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import opo_cmab
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from opo_cmab.reference import policies
 
-from benchmarks.vw import VW, vw_build
+from benchmarks.program import Row, make_parser, table, where, write
+from benchmarks.vw import VW
 
 BASELINE = "SquareCB"
 OURS = "OPO-CMAB"
@@ -37,8 +34,6 @@ ALGORITHMS = {
     "OPO-CMAB, Algorithm 1 as it is": "--opo_cmab --opo_decay 1",
     "OPO-CMAB, logistic loss": "--opo_cmab --loss_function logistic",
 }
-
-Row = dict[str, Any]
 
 
 class Case(NamedTuple):
@@ -219,24 +214,6 @@ def beside_naive(rounds: int, repeats: int, directory: Path) -> Row:
     }
 
 
-def where() -> Row:
-    """The machine, the day and the versions, which every row of the results holds."""
-    cpuinfo = Path("/proc/cpuinfo")
-    model = re.search(r"model name\s*: (.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
-    version = subprocess.run([VW, "--version"], capture_output=True, text=True, check=True).stdout.split()[0]
-    return {
-        "machine": model[1] if model else platform.processor(),
-        "cores": os.cpu_count(),
-        "date": date.today().isoformat(),
-        "versions": f"opo_cmab {opo_cmab.__version__}, VW {version} (build {vw_build()}), "
-        f"Python {platform.python_version()}, NumPy {np.__version__}",
-    }
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in (columns, ["--:"] * len(columns), *rows)]
-
-
 def times_baseline(row: Row) -> str:
     return "" if row["algorithm"] == BASELINE else f"{row['times_baseline']:.1f}"
 
@@ -347,11 +324,7 @@ def plot_growth(rows: Sequence[Row], path: Path) -> None:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser("speed", __doc__)
     add = parser.add_argument
     add(
         "--rounds-curve",
@@ -362,7 +335,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help=f"numbers of rounds to measure the growth at (default: {' '.join(map(str, CURVE))})",
     )
     add("--repeats", type=int, default=5, metavar="N", help="times that everything is run (default: %(default)s)")
-    add("--out", type=Path, default=Path("results/speed"), metavar="DIR", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
     if options.repeats < 1 or min(options.rounds_curve) < 1:
         parser.error("--repeats and --rounds-curve take numbers from 1 up")
@@ -371,7 +343,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
     place = where()
     with TemporaryDirectory() as temporary:
         directory = Path(temporary)
@@ -389,12 +360,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for row in beside_squarecb(Case(rounds, actions=10, features=20), three, options.repeats, directory)
         ]
     parts = {"case": cases, "naive": against_naive, "growth": growth}
-    rows = [{"part": part, **row, **place} for part, part_rows in parts.items() for row in part_rows]
-    pd.DataFrame(rows).to_csv(options.out / "speed.csv", index=False)
-    text = report(cases, against_naive, growth, place, options.repeats)
-    (options.out / "speed.md").write_text(text)
+    results = pd.DataFrame([{"part": part, **row} for part, rows in parts.items() for row in rows]).assign(**place)
+    write("speed", results, report(cases, against_naive, growth, place, options.repeats), options.out)
     plot_growth(growth, options.out / "growth.svg")
-    print(text)
 
 
 if __name__ == "__main__":
