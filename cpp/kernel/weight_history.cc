@@ -33,6 +33,18 @@ void sum_features(const float* __restrict values, std::size_t columns, std::size
   }
 }
 
+/// Fetches the first rows of a cohort, some hundred if it has one column.
+void prefetch(const cohort& line)
+{
+  constexpr std::size_t A_LINE = 64 / sizeof(float);
+  constexpr std::size_t MOST = 8 * A_LINE;
+  for (std::size_t i = 0; i < MOST && i < line.values.size(); i += A_LINE) { __builtin_prefetch(&line.values[i]); }
+  for (std::size_t i = 0; i < MOST && i < line.predictors.size(); i += A_LINE)
+  {
+    __builtin_prefetch(&line.predictors[i]);
+  }
+}
+
 uint64_t mix(uint64_t bits)  // the finalizer of MurmurHash3
 {
   bits = (bits ^ (bits >> 33)) * 0xff51afd7ed558ccdULL;
@@ -355,8 +367,13 @@ bool weight_history::past_predictions::add(uint64_t weight, float x)
 
 void weight_history::past_predictions::finish()
 {
-  for (const auto& group : _features.sort())
+  const auto& groups = _features.sort();
+  for (std::size_t g = 0; g < groups.size(); ++g)
   {
+    // Cohorts, and what they hold, lie far apart: fetch those that are next but a few.
+    if (g + 8 < groups.size()) { __builtin_prefetch(&_history->_cohorts[groups[g + 8].cohort]); }
+    if (g + 4 < groups.size()) { prefetch(_history->_cohorts[groups[g + 4].cohort]); }
+    const auto& group = groups[g];
     const auto& line = _history->_cohorts[group.cohort];
     const std::size_t tiles = (line.rows() + cohort::TILE - 1) / cohort::TILE;
     if (_sums.size() < tiles * cohort::TILE) { _sums.resize(tiles * cohort::TILE); }
