@@ -286,6 +286,48 @@ def test_what_the_round_at_hand_changes_is_not_among_the_past():
     assert history.past_predictions(np.array([7], dtype=np.uint64), one, one).tolist() == [0, 1]
 
 
+def test_a_history_saved_in_the_middle_of_a_round_goes_on_there():
+    history, copy = _kernel.WeightHistory(), _kernel.WeightHistory()
+    record(history, [7], 0)
+    assert copy.deserialize(history.serialize())
+    for h in (history, copy):
+        record(h, [7, 8], 1)  # the round learns once more
+        h.end_round()
+        h.end_round()
+    one = np.ones(1, dtype=np.float32)
+    assert copy.serialize() == history.serialize()
+    assert copy.past_predictions(np.array([7], dtype=np.uint64), one, one).tolist() == [0, 2]
+
+
+def test_a_history_of_more_rounds_than_can_be_is_refused():
+    empty = _kernel.WeightHistory().serialize()
+    assert _kernel.WeightHistory().deserialize(empty)
+    assert not _kernel.WeightHistory().deserialize(empty[:4] + b"\xff" * 4 + empty[8:])
+
+
+def test_several_features_on_a_weight_count_as_one_change():
+    once, often = _kernel.WeightHistory(), _kernel.WeightHistory()
+    rng = np.random.default_rng(0)
+    record(once, range(1000), 0)
+    record(often, range(1000), 0)
+    for t in range(1, 100):
+        weights = rng.choice(1000, size=40, replace=False)
+        record(once, weights, t)
+        record(often, np.repeat(weights, 16), t)
+    assert often.entries == once.entries
+    assert often.serialize() == once.serialize()
+
+
+def test_the_memory_of_a_bounded_history_goes_with_what_it_holds():
+    history = _kernel.WeightHistory(budget=8)
+    rng = np.random.default_rng(0)
+    for t in range(600):
+        dense = np.arange(5000) if t % 2 == 0 else []
+        record(history, np.concatenate([dense, rng.choice(np.arange(5000, 5100), size=2, replace=False)]), t)
+        history.end_round()
+    assert history.bytes < 8 * len(history.serialize())
+
+
 def test_a_history_of_one_segment_is_refused():
     with pytest.raises(ValueError, match="budget must be 0"):
         _kernel.WeightHistory(budget=1)

@@ -245,6 +245,7 @@ public:
   py::bytes serialize() const { return _history.serialize(); }
   bool deserialize(const std::string& bytes) { return _history.deserialize(bytes.data(), bytes.size()); }
   std::size_t entries() const { return _history.entries(); }
+  std::size_t bytes() const { return _history.bytes(); }
 
 private:
   opo_cmab::weight_history _history;
@@ -287,5 +288,6 @@ PYBIND11_MODULE(_kernel, m)
           "What the models before each round so far, or their averages over each segment, predict for an example.")
       .def("serialize", &history::serialize, "The history as bytes.")
       .def("deserialize", &history::deserialize, py::arg("data"), "Back from bytes; False if they are not a history's.")
-      .def_property_readonly("entries", &history::entries, "How many changes are kept.");
+      .def_property_readonly("entries", &history::entries, "How many changes are kept.")
+      .def_property_readonly("bytes", &history::bytes, "How much memory they take.");
 }

@@ -5,12 +5,12 @@
 #include <cstring>
 
 // Four doubles at a time, as GCC and Clang know them: one register with AVX2, several on other machines, the same
-// results on all. A condition picks lane by lane: a < b ? a : b.
+// results on all. A condition picks lane by lane: a < b ? a : b. In memory they are doubles, of any alignment.
 namespace opo_cmab
 {
 constexpr std::size_t LANES = 4;
 
-using lanes = double __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double)), may_alias));
+using lanes = double __attribute__((vector_size(LANES * sizeof(double))));
 using integer_lanes = int64_t __attribute__((vector_size(LANES * sizeof(int64_t))));
 
 #define OPO_CMAB_INLINE inline __attribute__((always_inline))

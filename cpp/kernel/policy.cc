@@ -15,87 +15,125 @@ constexpr std::size_t STRETCH = 16;  // rounds that are stepped through at once
 
 std::size_t up_to_lanes(std::size_t count) { return (count + LANES - 1) / LANES * LANES; }
 
-/// The arrays of a policy::state.
-class state_arrays
+/// An array of a policy::state, by lanes: in memory, or a copy in registers.
+class in_memory
 {
 public:
-  lanes* pi;
-  lanes* log_weights;
-  lanes* counts;
-  const lanes* real;
+  explicit in_memory(double* values) : _values(values) {}
+  OPO_CMAB_INLINE lanes get(std::size_t i) const { return load(_values + i * LANES); }
+  OPO_CMAB_INLINE void set(std::size_t i, lanes x) { store(_values + i * LANES, x); }
+
+private:
+  double* _values;
 };
 
-/// Steps through rounds.
+template <std::size_t SIZE>
+class in_registers
+{
+public:
+  OPO_CMAB_INLINE explicit in_registers(const double* values)
+  {
+    for (std::size_t i = 0; i < SIZE; ++i) { _values[i] = load(values + i * LANES); }
+  }
+  OPO_CMAB_INLINE lanes get(std::size_t i) const { return _values[i]; }
+  OPO_CMAB_INLINE void set(std::size_t i, lanes x) { _values[i] = x; }
+  OPO_CMAB_INLINE void write(double* values) const
+  {
+    for (std::size_t i = 0; i < SIZE; ++i) { store(values + i * LANES, _values[i]); }
+  }
+
+private:
+  lanes _values[SIZE];
+};
+
+/// Rounds to be stepped through.
+class round_input
+{
+public:
+  const double* losses;      ///< of each round, of each action
+  const double* half_betas;  ///< of each round
+  std::size_t rounds;
+  const step_factors& factors;
+  double* drops;  ///< what the largest log weight loses in each round, before all become relative to it: set
+};
+
 /// \param size of the arrays, in lanes
-/// \param losses of each round, of each action
-/// \param drops what the largest log weight loses in each round, before all become relative to it
 /// \return the sum of the weights relative to the largest
-OPO_CMAB_INLINE double step_arrays(const state_arrays& s, std::size_t size, const lanes* losses,
-    const double* half_betas, std::size_t rounds, const step_factors& f, double* drops)
+template <typename Array>
+OPO_CMAB_INLINE double step_arrays(
+    Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size, const round_input& input)
 {
   const lanes none = {};
+  const step_factors f = input.factors;
+  const double* losses = input.losses;
   double total = 0.;
-  for (std::size_t k = 0; k < rounds; ++k)
+  for (std::size_t k = 0; k < input.rounds; ++k)
   {
     lanes top = none - HUGE_VAL;
     for (std::size_t i = 0; i < size; ++i)
     {
-      const lanes bonus = half_betas[k] / (s.counts[i] + f.mean * s.pi[i]);
-      s.log_weights[i] = f.decay * s.log_weights[i] - f.eta * optimistic_loss(losses[i], bonus);
-      s.counts[i] += f.rounds * s.pi[i];
-      top = max(top, s.log_weights[i]);
+      const lanes p = pi.get(i);
+      const lanes count = counts.get(i);
+      const lanes loss = optimistic_loss(load(losses + i * LANES), input.half_betas[k] / (count + f.mean * p));
+      const lanes w = f.decay * log_weights.get(i) - f.eta * loss;
+      log_weights.set(i, w);
+      counts.set(i, count + f.rounds * p);
+      top = max(top, w);
     }
     const double drop = -largest(top);
     lanes totals = none;
     for (std::size_t i = 0; i < size; ++i)
     {
-      s.log_weights[i] += drop;  // relative to the largest, for precision
-      const lanes weight = exp_of_negative(max(s.log_weights[i], none + NEGLIGIBLE));
-      s.pi[i] = s.log_weights[i] > NEGLIGIBLE ? weight : none;
-      totals += s.pi[i] * s.real[i];
+      const lanes w = log_weights.get(i) + drop;  // relative to the largest, for precision
+      const lanes weight = exp_of_negative(max(w, none + NEGLIGIBLE));
+      const lanes p = w > NEGLIGIBLE ? weight : none;
+      log_weights.set(i, w);
+      pi.set(i, p);
+      totals += p * real.get(i);
     }
     total = sum(totals);
-    for (std::size_t i = 0; i < size; ++i) { s.pi[i] *= 1. / total; }
-    drops[k] = drop;
-    losses += size;
+    for (std::size_t i = 0; i < size; ++i) { pi.set(i, pi.get(i) * (1. / total)); }
+    input.drops[k] = drop;
+    losses += size * LANES;
   }
   return total;
 }
 
 /// The same for few actions, which stay in registers all the time.
 template <std::size_t SIZE>
-OPO_CMAB_INLINE double step_registers(const state_arrays& s, const lanes* losses, const double* half_betas,
-    std::size_t rounds, const step_factors& f, double* drops)
+OPO_CMAB_INLINE double step_registers(
+    double* pi, double* log_weights, double* counts, double* real, const round_input& input)
 {
-  lanes pi[SIZE];
-  lanes log_weights[SIZE];
-  lanes counts[SIZE];
-  lanes real[SIZE];
-  std::copy_n(s.pi, SIZE, pi);
-  std::copy_n(s.log_weights, SIZE, log_weights);
-  std::copy_n(s.counts, SIZE, counts);
-  std::copy_n(s.real, SIZE, real);
-  const double total = step_arrays({pi, log_weights, counts, real}, SIZE, losses, half_betas, rounds, f, drops);
-  std::copy_n(pi, SIZE, s.pi);
-  std::copy_n(log_weights, SIZE, s.log_weights);
-  std::copy_n(counts, SIZE, s.counts);
+  in_registers<SIZE> p(pi);
+  in_registers<SIZE> w(log_weights);
+  in_registers<SIZE> c(counts);
+  const in_registers<SIZE> r(real);
+  const double total = step_arrays(p, w, c, r, SIZE, input);
+  p.write(pi);
+  w.write(log_weights);
+  c.write(counts);
   return total;
 }
 
+/// Steps the arrays of a policy::state.
+/// \return the sum of the weights relative to the largest
 OPO_CMAB_VECTORIZED
-double step_actions(const state_arrays& s, std::size_t size, const lanes* losses, const double* half_betas,
-    std::size_t rounds, const step_factors& f, double* drops)
+double step_actions(
+    double* pi, double* log_weights, double* counts, double* real, std::size_t size, const round_input& input)
 {
-  switch (size)
+  switch (size / LANES)
   {
     case 1:
-      return step_registers<1>(s, losses, half_betas, rounds, f, drops);
+      return step_registers<1>(pi, log_weights, counts, real, input);
     case 2:
-      return step_registers<2>(s, losses, half_betas, rounds, f, drops);
+      return step_registers<2>(pi, log_weights, counts, real, input);
     case 3:
-      return step_registers<3>(s, losses, half_betas, rounds, f, drops);
+      return step_registers<3>(pi, log_weights, counts, real, input);
     default:
-      return step_arrays(s, size, losses, half_betas, rounds, f, drops);
+      in_memory p(pi);
+      in_memory w(log_weights);
+      in_memory c(counts);
+      return step_arrays(p, w, c, in_memory(real), size / LANES, input);
   }
 }
 
@@ -275,9 +313,8 @@ void policy::state::copy(std::size_t action, const state& from, std::size_t acti
 void policy::state::step(
     const double* losses, const double* half_betas, std::size_t rounds, const step_factors& factors, double* drops)
 {
-  const auto as_lanes = [](std::vector<double>& values) { return reinterpret_cast<lanes*>(values.data()); };
-  const double total = step_actions({as_lanes(pi), as_lanes(log_weights), as_lanes(counts), as_lanes(_real)},
-      pi.size() / LANES, reinterpret_cast<const lanes*>(losses), half_betas, rounds, factors, drops);
+  const double total = step_actions(pi.data(), log_weights.data(), counts.data(), _real.data(), pi.size(),
+      {losses, half_betas, rounds, factors, drops});
   one_live = total == 1.;
 }
 
@@ -367,10 +404,13 @@ void policy::replay(double* changes, std::size_t rounds, const loss_map& map, co
       if (together == 4) { accumulate<4>(change, rounds, losses, &_predictions[a], count, linear); }
       else if (together == 2) { accumulate<2>(change, rounds, losses, &_predictions[a], count, linear); }
       else { accumulate<1>(change, rounds, losses, &_predictions[a], count, linear); }
-      for (std::size_t i = 0; i < together; ++i) { std::fill_n(change + i * rounds, count, 0.); }
+      for (std::size_t i = 0; i < together; ++i)
+      {
+        if (map.logistic) { map_margins(losses + i * BLOCK, up_to_lanes(count), map.offset, map.scale); }
+        std::fill_n(change + i * rounds, count, 0.);
+      }
       a += together;
     }
-    if (map.logistic) { map_margins(_losses.data(), n * BLOCK, map.offset, map.scale); }
     std::size_t k = 0;
     while (k < count)
     {

@@ -50,9 +50,10 @@ using step_observer = std::function<void(
 /// The policies pi_1, pi_2, .. of one context, one step for each past predictor.
 ///
 /// Weights are kept as logarithms, so that an action whose probability underflows can come back. An action is live if
-/// its weight is more than exp(-40) = 4e-18 of the largest; the others have probability 0. With the learning rates that
-/// work well few are live, mostly one. So a stretch of rounds is tried with these alone, one needing no exponentials,
-/// and the others take all its rounds at once; if one of them became live on the way, it is tried again with that too.
+/// its weight is more than exp(-37) of the largest (NEGLIGIBLE, step.h); the others have probability 0. With the
+/// learning rates that work well few are live, mostly one. So a stretch of rounds is tried with these alone, one
+/// needing no exponentials, and the others take all its rounds at once; if one of them became live on the way, it is
+/// tried again with that too.
 class policy
 {
 public:
@@ -84,7 +85,7 @@ private:
     std::vector<double> pi;
     std::vector<double> log_weights;  ///< relative to the largest
     std::vector<double> counts;       ///< 1 + N(a), N(a) = sum_{i<k} pi_i(a)
-    bool one_live = false;
+    bool one_live = false;            ///< after the last step
 
     void start(std::size_t count);
     /// Some of the actions of another.

@@ -10,7 +10,8 @@ namespace
 {
 using namespace opo_cmab;
 
-constexpr std::size_t VECTORS = policy_batch::VECTORS;
+constexpr std::size_t GROUP = policy_batch::GROUP;
+constexpr std::size_t VECTORS = GROUP / LANES;
 
 /// A step through some rounds that are taken to be alike.
 class segment_step
@@ -43,16 +44,17 @@ void step_group(policy_batch::action_state* states, std::size_t actions, const d
 {
   const lanes none = {};
   lanes top[VECTORS];
-  std::fill_n(top, VECTORS, none - HUGE_VAL);
+  for (std::size_t v = 0; v < VECTORS; ++v) { top[v] = none - HUGE_VAL; }
   for (std::size_t a = 0; a < actions; ++a)
   {
     auto& s = states[a];
     const double* f = predictions + static_cast<std::size_t>(rows[a]) * row_size;
-    for (std::size_t v = 0; v < VECTORS; ++v)
+    for (std::size_t i = 0; i < GROUP; i += LANES)
     {
-      const lanes loss = optimistic_loss(load(f + v * LANES), step.half_beta * s.inverse_count[v]);
-      s.log_weight[v] = step.decay * s.log_weight[v] - step.eta * loss;
-      top[v] = max(top[v], s.log_weight[v]);
+      const lanes loss = optimistic_loss(load(f + i), step.half_beta * load(s.inverse_count + i));
+      const lanes w = step.decay * load(s.log_weight + i) - step.eta * loss;
+      store(s.log_weight + i, w);
+      top[i / LANES] = max(top[i / LANES], w);
     }
   }
 
@@ -61,34 +63,41 @@ void step_group(policy_batch::action_state* states, std::size_t actions, const d
   {
     auto& s = states[a];
     integer_lanes live = {};
-    for (std::size_t v = 0; v < VECTORS; ++v)
+    for (std::size_t i = 0; i < GROUP; i += LANES)
     {
-      s.log_weight[v] -= top[v];  // relative to the largest, for precision
-      live |= s.log_weight[v] > NEGLIGIBLE;
+      const lanes w = load(s.log_weight + i) - top[i / LANES];  // relative to the largest, for precision
+      store(s.log_weight + i, w);
+      live |= w > NEGLIGIBLE;
     }
     if (s.live)
     {
-      for (std::size_t v = 0; v < VECTORS; ++v)
+      for (std::size_t i = 0; i < GROUP; i += LANES)
       {
-        s.count[v] += step.rounds * s.pi[v];
-        s.inverse_count[v] = 1. / s.count[v];
-        s.pi[v] = none;
+        const lanes count = load(s.count + i) + step.rounds * load(s.pi + i);
+        store(s.count + i, count);
+        store(s.inverse_count + i, 1. / count);
+        store(s.pi + i, none);
       }
     }
     s.live = (live[0] | live[1] | live[2] | live[3]) != 0;
     if (!s.live) { continue; }
-    for (std::size_t v = 0; v < VECTORS; ++v)
+    for (std::size_t i = 0; i < GROUP; i += LANES)
     {
-      const lanes weight = exp_of_negative(max(s.log_weight[v], none + NEGLIGIBLE));
-      s.pi[v] = s.log_weight[v] > NEGLIGIBLE ? weight : none;
-      total[v] += s.pi[v];
+      const lanes w = load(s.log_weight + i);
+      const lanes weight = exp_of_negative(max(w, none + NEGLIGIBLE));
+      const lanes p = w > NEGLIGIBLE ? weight : none;
+      store(s.pi + i, p);
+      total[i / LANES] += p;
     }
   }
-  for (auto& t : total) { t = 1. / t; }
+  for (std::size_t v = 0; v < VECTORS; ++v) { total[v] = 1. / total[v]; }
   for (std::size_t a = 0; a < actions; ++a)
   {
     if (!states[a].live) { continue; }
-    for (std::size_t v = 0; v < VECTORS; ++v) { states[a].pi[v] *= total[v]; }
+    for (std::size_t i = 0; i < GROUP; i += LANES)
+    {
+      store(states[a].pi + i, load(states[a].pi + i) * total[i / LANES]);
+    }
   }
 }
 }  // namespace
@@ -103,11 +112,10 @@ policy_batch::policy_batch(const policy_settings& settings, std::size_t contexts
 {
   for (auto& s : _states)
   {
-    const lanes zero = {};
-    std::fill_n(s.log_weight, VECTORS, zero);
-    std::fill_n(s.pi, VECTORS, zero + 1. / static_cast<double>(actions));
-    std::fill_n(s.count, VECTORS, zero + 1.);
-    std::fill_n(s.inverse_count, VECTORS, zero + 1.);
+    std::fill_n(s.log_weight, GROUP, 0.);
+    std::fill_n(s.pi, GROUP, 1. / static_cast<double>(actions));
+    std::fill_n(s.count, GROUP, 1.);
+    std::fill_n(s.inverse_count, GROUP, 1.);
     s.live = true;
   }
 }
@@ -143,10 +151,7 @@ void policy_batch::probabilities(double* result) const
   for (std::size_t c = 0; c < _contexts; ++c)
   {
     const auto* states = &_states[c / GROUP * _actions];
-    for (std::size_t a = 0; a < _actions; ++a)
-    {
-      result[c * _actions + a] = states[a].pi[c % GROUP / LANES][c % LANES];
-    }
+    for (std::size_t a = 0; a < _actions; ++a) { result[c * _actions + a] = states[a].pi[c % GROUP]; }
   }
 }
 }  // namespace opo_cmab

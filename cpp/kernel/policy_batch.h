@@ -1,6 +1,5 @@
 #pragma once
 
-#include "kernel/lanes.h"
 #include "kernel/policy.h"
 
 #include <cstddef>
@@ -42,17 +41,16 @@ public:
   void probabilities(double* result) const;
 
   /// Contexts side by side: enough vectors to work on one while others wait, few enough to have few actions live.
-  static constexpr std::size_t VECTORS = 2;
-  static constexpr std::size_t GROUP = VECTORS * LANES;
+  static constexpr std::size_t GROUP = 8;
 
   /// An action in a group of contexts.
   class action_state
   {
   public:
-    lanes log_weight[VECTORS];
-    lanes pi[VECTORS];
-    lanes count[VECTORS];  ///< 1 + N
-    lanes inverse_count[VECTORS];
+    double log_weight[GROUP];
+    double pi[GROUP];
+    double count[GROUP];  ///< 1 + N
+    double inverse_count[GROUP];
     bool live;  ///< in any of them
   };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <numeric>
 #include <type_traits>
 
@@ -221,6 +220,7 @@ uint32_t weight_history::add(uint64_t weight, place where)
 
 void weight_history::record(const std::vector<change>& changes)
 {
+  ++_calls;
   const uint32_t predictor = _past.rounds() + 1;
   const auto new_cohort = static_cast<uint32_t>(_cohorts.size());  // of weights that were never changed before
   std::vector<uint32_t> new_numbers;
@@ -231,10 +231,14 @@ void weight_history::record(const std::vector<change>& changes)
     const uint32_t number = find(change.weight);
     if (number == NONE)
     {
-      new_numbers.push_back(add(change.weight, {new_cohort, static_cast<uint32_t>(_new.size())}));
+      new_numbers.push_back(add(change.weight, {new_cohort, static_cast<uint32_t>(_new.size()), _calls}));
       _new.push_back(change);
     }
-    else if (_places[number].cohort != new_cohort) { _changed.add(_places[number].cohort, number, change.after); }
+    else if (_places[number].seen != _calls)
+    {
+      _places[number].seen = _calls;
+      _changed.add(_places[number].cohort, number, change.after);
+    }
   }
   if (!_new.empty())
   {
@@ -250,7 +254,7 @@ void weight_history::record(const std::vector<change>& changes)
 
   for (const auto& group : _changed.sort())
   {
-    const bool few = 2 * group.size < _cohorts[group.cohort].size;
+    const bool few = 2 * group.size <= _cohorts[group.cohort].size;
     auto& line = few ? split(group.cohort, group) : _cohorts[group.cohort];
     if (line.predictors.back() != predictor)  // the round may have learnt before
     {
@@ -273,9 +277,9 @@ cohort& weight_history::split(uint32_t from, const cohort_entries::group& leavin
   for (std::size_t i = 0; i < leaving.size; ++i)
   {
     auto& place = _places[leaving.entries[i].member];
-    if (place.cohort == to) { continue; }  // there several times
     columns.push_back(place.column);
-    place = {to, static_cast<uint32_t>(columns.size() - 1)};
+    place.cohort = to;
+    place.column = static_cast<uint32_t>(i);
   }
   _cohorts.emplace_back();
   auto& source = _cohorts[from];
@@ -296,8 +300,9 @@ void weight_history::compact(cohort& line)
     _places[line.members[i]].column = static_cast<uint32_t>(columns.size());
     columns.push_back(i);
   }
-  _work.start(line, columns);
-  std::swap(line, _work);
+  cohort compacted;
+  compacted.start(line, columns);
+  line = std::move(compacted);
 }
 
 /// Replaces what is said of each segment by the average over the segment: all that is ever asked for.
@@ -307,19 +312,20 @@ void weight_history::coarsen(cohort& line)
   const auto& predictors = line.predictors;
   const std::size_t n = predictors.size();
   const std::size_t width = line.members.size();
+  cohort coarse;
   const auto append_copy = [&](uint32_t predictor, std::size_t row)
   {
-    _work.append(predictor);
-    for (std::size_t i = 0; i < width; ++i) { _work.at(_work.predictors.size(), i) = line.at(row, i); }
+    coarse.append(predictor);
+    for (std::size_t i = 0; i < width; ++i) { coarse.at(coarse.predictors.size(), i) = line.at(row, i); }
   };
   const auto add_to_sums = [&](std::size_t row, uint32_t rounds)
   {
     for (std::size_t i = 0; i < width; ++i) { _sums[i] += static_cast<double>(line.at(row, i)) * rounds; }
   };
 
-  _work.start(line.members, {});
-  _work.size = line.size;
-  for (std::size_t i = 0; i < width; ++i) { _work.at(0, i) = line.at(0, i); }
+  coarse.start(line.members, {});
+  coarse.size = line.size;
+  for (std::size_t i = 0; i < width; ++i) { coarse.at(0, i) = line.at(0, i); }
   std::size_t segment = 0;
   std::size_t k = 0;
   while (k < n && predictors[k] < _past.rounds())
@@ -335,10 +341,10 @@ void weight_history::coarsen(cohort& line)
       const uint32_t until = k + 1 < n ? std::min(predictors[k + 1], end) : end;
       add_to_sums(k + 1, until - predictors[k]);
     }
-    _work.append(start);
+    coarse.append(start);
     for (std::size_t i = 0; i < width; ++i)
     {
-      _work.at(_work.predictors.size(), i) = static_cast<float>(_sums[i] / (end - start));
+      coarse.at(coarse.predictors.size(), i) = static_cast<float>(_sums[i] / (end - start));
     }
     // The next segment starts from the last value, not from the average.
     const bool next_changes =
@@ -346,7 +352,7 @@ void weight_history::coarsen(cohort& line)
     if (changed_within && !next_changes) { append_copy(end, k); }
   }
   for (; k < n; ++k) { append_copy(predictors[k], k + 1); }
-  std::swap(line, _work);
+  line = std::move(coarse);
 }
 
 void weight_history::past_predictions::start(const weight_history& history, double* changes)
@@ -464,13 +470,13 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
   uint32_t rounds = 0;
   std::vector<uint32_t> starts;
   uint64_t count = 0;
-  bool good = in.read(&saved_budget) && saved_budget == budget && in.read(&rounds) && in.read_all(starts) &&
-      _past.restore(rounds, std::move(starts)) && in.read(&count) && count < NONE;
+  bool good = in.read(&saved_budget) && saved_budget == budget && in.read(&rounds) && rounds < UINT32_MAX - 1 &&
+      in.read_all(starts) && _past.restore(rounds, std::move(starts)) && in.read(&count) && count < NONE;
   for (uint64_t i = 0; good && i < count; ++i)
   {
     std::vector<uint32_t> predictors;
     uint64_t members = 0;
-    good = in.read_all(predictors) && !predictors.empty() && predictors.back() <= rounds &&
+    good = in.read_all(predictors) && !predictors.empty() && predictors.back() <= rounds + 1 &&
         strictly_increasing(predictors) && in.read(&members) && members > 0 && members < NONE - weights() &&
         in.left() / members >= sizeof(uint64_t) + (predictors.size() + 1) * sizeof(float);
     if (!good) { break; }
@@ -484,7 +490,7 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
       uint64_t weight = 0;
       good = in.read(&weight) && _index.find(weight) == NONE;
       if (!good) { break; }
-      add(weight, {static_cast<uint32_t>(i), column});
+      add(weight, {static_cast<uint32_t>(i), column, 0});
       for (std::size_t row = 0; good && row < line.rows(); ++row) { good = in.read(&line.at(row, column)); }
     }
   }

@@ -160,6 +160,7 @@ private:
   public:
     uint32_t cohort;
     uint32_t column;
+    uint32_t seen;  ///< by which call of record last
   };
 
   segments _past;
@@ -170,9 +171,9 @@ private:
   mutable uint32_t _next = 0;  ///< the number that is probably looked up next
 
   // For record:
+  uint32_t _calls = 0;
   cohort_entries _changed;  ///< the weight's number, its value
   std::vector<change> _new;
-  cohort _work;
   std::vector<double> _sums;
 
   uint32_t find(uint64_t weight) const;
