@@ -150,43 +150,67 @@ void drops_if_always_played(
   }
 }
 
-/// Steps an action that is never played through a stretch.
-/// \param drops what the largest log weight loses in each round
-/// \param powers of decay: what is left of each round at the end
-/// \param log_weight relative to the largest
-/// \return false if it was more than negligible on the way
-OPO_CMAB_VECTORIZED
-bool step_unplayed(const double* __restrict losses, const double* __restrict half_betas, const double* __restrict drops,
-    const double* __restrict powers, double inverse_count, double eta, double decay, double& log_weight)
+/// A stretch of rounds as the actions see it that are not played in it.
+class stretch_input
 {
-  double differences[STRETCH];
-  lanes least = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
-  lanes weighted = {};
+public:
+  const double* losses;      ///< of each action, BLOCK apart, of each round
+  const double* half_betas;  ///< of each round
+  const double* drops;       ///< of each round: what the largest log weight loses
+  const double* powers;      ///< of decay: what is left of each round at the end
+  double eta;
+  double decay;
+};
+
+/// The largest log weight of an action on the way through a stretch, if that is more than negligible.
+OPO_CMAB_INLINE double largest_on_the_way(const stretch_input& s, const double* losses, double inverse_count, double w)
+{
+  double top = w;
+  for (std::size_t k = 0; k < STRETCH && top <= NEGLIGIBLE; ++k)
+  {
+    w = s.decay * w - (s.eta * optimistic_loss(losses[k], s.half_betas[k] * inverse_count) - s.drops[k]);
+    top = std::max(top, w);
+  }
+  return top;
+}
+
+/// Steps actions that are not played through a stretch.
+/// \param log_weights relative to the largest, before
+/// \param result after
+/// \param live set for those that were more than negligible on the way
+/// \return whether there are none
+OPO_CMAB_VECTORIZED
+bool step_unplayed(const stretch_input& s, const std::vector<std::size_t>& actions, const double* counts,
+    const double* log_weights, double* result, char* live)
+{
   lanes power_sum = {};
-  for (std::size_t k = 0; k < STRETCH; k += LANES)
+  for (std::size_t k = 0; k < STRETCH; k += LANES) { power_sum += load(s.powers + k); }
+  const double powers = sum(power_sum);
+  const double left = s.decay * s.powers[0];
+  bool none_live = true;
+  for (const auto a : actions)
   {
-    const lanes loss = optimistic_loss(load(losses + k), load(half_betas + k) * inverse_count);
-    const lanes difference = eta * loss - load(drops + k);
-    const lanes power = load(powers + k);
-    store(differences + k, difference);
-    least = min(least, difference);
-    weighted += power * difference;
-    power_sum += power;
+    const double* losses = s.losses + a * BLOCK;
+    const double inverse_count = 1. / counts[a];
+    lanes least = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
+    lanes weighted = {};
+    for (std::size_t k = 0; k < STRETCH; k += LANES)
+    {
+      const lanes loss = optimistic_loss(load(losses + k), load(s.half_betas + k) * inverse_count);
+      const lanes difference = s.eta * loss - load(s.drops + k);
+      least = min(least, difference);
+      weighted += load(s.powers + k) * difference;
+    }
+    result[a] = left * log_weights[a] - sum(weighted);
+    // If all differences were the least, the weight would move from where it is to where it ends without turning.
+    const double bound = left * log_weights[a] + powers * largest(-least);
+    if (bound > NEGLIGIBLE && largest_on_the_way(s, losses, inverse_count, log_weights[a]) > NEGLIGIBLE)
+    {
+      live[a] = 1;
+      none_live = false;
+    }
   }
-  // If all differences were the least, the weight would move from where it is to where it ends without turning.
-  const double left = decay * powers[0];
-  const double bound = left * log_weight + sum(power_sum) * largest(-least);
-  if (log_weight <= NEGLIGIBLE && bound <= NEGLIGIBLE)
-  {
-    log_weight = left * log_weight - sum(weighted);
-    return true;
-  }
-  for (const double difference : differences)
-  {
-    log_weight = decay * log_weight - difference;
-    if (log_weight > NEGLIGIBLE) { return false; }
-  }
-  return true;
+  return none_live;
 }
 
 /// Turns the changes of some actions from predictor to predictor into losses. Several at once: each is a chain of
@@ -242,7 +266,7 @@ void policy::start(const policy_settings& settings, std::size_t actions)
   _padded.resize(up_to_lanes(actions));
   _is_active.resize(actions);
   _active_losses.resize(STRETCH * up_to_lanes(actions));
-  _others.resize(actions);
+  _log_weights.resize(actions);
   _powers.resize(STRETCH);
   double power = 1.;
   for (std::size_t k = STRETCH; k-- > 0; power *= settings.decay) { _powers[k] = power; }
@@ -252,10 +276,9 @@ void policy::compute_half_betas(std::size_t rounds)
 {
   while (_roots.size() < _k + rounds) { _roots.push_back(std::sqrt(static_cast<double>(_roots.size()))); }
   const double scale = 0.5 * _settings.gamma / std::sqrt(static_cast<double>(_all.actions));
-  for (std::size_t i = 0; i < rounds; ++i)
-  {
-    _half_betas[i] = _settings.beta >= 0. ? 0.5 * _settings.beta : scale * _roots[_k + i];
-  }
+  const bool constant = _settings.beta >= 0.;
+  const double* roots = _roots.data() + _k;
+  for (std::size_t i = 0; i < rounds; ++i) { _half_betas[i] = constant ? 0.5 * _settings.beta : scale * roots[i]; }
 }
 
 /// \param losses of each action, `stride` apart
@@ -279,6 +302,7 @@ void policy::step_round(const double* losses, double half_beta, const step_facto
 
 void policy::state::resize(std::size_t count)
 {
+  if (count == actions) { return; }
   actions = count;
   const std::size_t size = up_to_lanes(count);
   pi.resize(size);
@@ -322,57 +346,44 @@ void policy::state::step(
 void policy::step_stretch(std::size_t first)
 {
   double drops[STRETCH];  // what the largest log weight loses in each round
-  for (std::size_t a = 0; a < _all.actions; ++a) { _is_active[a] = _all.pi[a] > 0.; }
+  const stretch_input input = {
+      &_losses[first], &_half_betas[first], drops, _powers.data(), _settings.eta, _settings.decay};
+  for (std::size_t a = 0; a < _all.actions; ++a) { _is_active[a] = _all.pi[a] > 0. ? 1 : 0; }
   do {
     _active.clear();
-    for (std::size_t a = 0; a < _all.actions; ++a)
-    {
-      if (_is_active[a]) { _active.push_back(a); }
-    }
+    _others.clear();
+    for (std::size_t a = 0; a < _all.actions; ++a) { (_is_active[a] != 0 ? _active : _others).push_back(a); }
     step_active(first, drops);
-  } while (!step_others(first, drops));
+  } while (!step_unplayed(
+      input, _others, _all.counts.data(), _all.log_weights.data(), _log_weights.data(), _is_active.data()));
 
-  for (std::size_t a = 0; a < _all.actions; ++a) { _all.log_weights[a] = _others[a]; }
-  for (std::size_t i = 0; i < _active.size(); ++i) { _all.copy(_active[i], _active_state, i); }
+  for (const auto a : _others) { _all.log_weights[a] = _log_weights[a]; }
+  if (_active.size() == 1) { _all.counts[_active[0]] += static_cast<double>(STRETCH); }
+  else
+  {
+    for (std::size_t i = 0; i < _active.size(); ++i) { _all.copy(_active[i], _active_state, i); }
+  }
   for (std::size_t a = _all.actions; a < _all.pi.size(); ++a) { _all.copy(a, _all, 0); }
   _k += STRETCH;
 }
 
 void policy::step_active(std::size_t first, double* drops)
 {
-  _active_state.start(_all, _active);
+  const double* half_betas = &_half_betas[first];
   if (_active.size() == 1)
   {
-    drops_if_always_played(
-        &_losses[_active[0] * BLOCK + first], &_half_betas[first], _active_state.counts[0], _settings.eta, drops);
-    _active_state.counts[0] += static_cast<double>(STRETCH);
+    const std::size_t a = _active[0];
+    drops_if_always_played(&_losses[a * BLOCK + first], half_betas, _all.counts[a], _settings.eta, drops);
     return;
   }
+  _active_state.start(_all, _active);
   const std::size_t size = _active_state.pi.size();
   for (std::size_t i = 0; i < size; ++i)
   {
     const double* losses = &_losses[_active[i < _active.size() ? i : 0] * BLOCK + first];
     for (std::size_t k = 0; k < STRETCH; ++k) { _active_losses[k * size + i] = losses[k]; }
   }
-  _active_state.step(_active_losses.data(), &_half_betas[first], STRETCH, {_settings.decay, _settings.eta}, drops);
-}
-
-/// \return false if some have become live on the way: they are active now
-bool policy::step_others(std::size_t first, const double* drops)
-{
-  bool good = true;
-  for (std::size_t a = 0; a < _all.actions; ++a)
-  {
-    if (_is_active[a]) { continue; }
-    _others[a] = _all.log_weights[a];
-    if (!step_unplayed(&_losses[a * BLOCK + first], &_half_betas[first], drops, _powers.data(), 1. / _all.counts[a],
-            _settings.eta, _settings.decay, _others[a]))
-    {
-      _is_active[a] = true;
-      good = false;
-    }
-  }
-  return good;
+  _active_state.step(_active_losses.data(), half_betas, STRETCH, {_settings.decay, _settings.eta}, drops);
 }
 
 void policy::observe(const step_observer& observer, const double* losses, uint32_t rounds)

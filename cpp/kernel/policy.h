@@ -123,11 +123,12 @@ private:
 
   // Of a stretch:
   std::vector<double> _powers;       ///< of decay, what is left of each round at the end
-  std::vector<std::size_t> _active;  ///< the actions that are stepped round by round
-  std::vector<bool> _is_active;      ///< of each action
+  std::vector<char> _is_active;      ///< of each action: stepped round by round
+  std::vector<std::size_t> _active;  ///< those
+  std::vector<std::size_t> _others;
   state _active_state;
   std::vector<double> _active_losses;  ///< of each round, of each of them
-  std::vector<double> _others;         ///< log weights of the other actions
+  std::vector<double> _log_weights;    ///< of the others
 
   void compute_half_betas(std::size_t rounds);
   const double* padded(const double* losses, std::size_t stride);
@@ -139,6 +140,5 @@ private:
   void observe(const step_observer& observer, const double* losses, uint32_t rounds);
   void step_stretch(std::size_t first_in_block);
   void step_active(std::size_t first_in_block, double* drops);
-  bool step_others(std::size_t first_in_block, const double* drops);
 };
 }  // namespace opo_cmab
