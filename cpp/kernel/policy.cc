@@ -57,9 +57,11 @@ public:
   double* drops;  ///< what the largest log weight loses in each round, before all become relative to it: set
 };
 
+/// \tparam SEVERAL a step is several rounds. If it is one, its bonuses do not wait for its probabilities, which are
+///         still being computed: that is half of the time
 /// \param size of the arrays, in lanes
 /// \return the sum of the weights relative to the largest
-template <typename Array>
+template <bool SEVERAL, typename Array>
 OPO_CMAB_INLINE double step_arrays(
     Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size, const round_input& input)
 {
@@ -74,10 +76,11 @@ OPO_CMAB_INLINE double step_arrays(
     {
       const lanes p = pi.get(i);
       const lanes count = counts.get(i);
-      const lanes loss = optimistic_loss(load(losses + i * LANES), input.half_betas[k] / (count + f.mean * p));
+      const lanes bonus = input.half_betas[k] / (SEVERAL ? count + f.mean * p : count);
+      const lanes loss = optimistic_loss(load(losses + i * LANES), bonus);
       const lanes w = f.decay * log_weights.get(i) - f.eta * loss;
       log_weights.set(i, w);
-      counts.set(i, count + f.rounds * p);
+      counts.set(i, count + (SEVERAL ? f.rounds * p : p));
       top = max(top, w);
     }
     const double drop = -largest(top);
@@ -99,7 +102,7 @@ OPO_CMAB_INLINE double step_arrays(
   return total;
 }
 
-/// The same for few actions, which stay in registers all the time.
+/// The same for few actions, which stay in registers all the time, and single rounds.
 template <std::size_t SIZE>
 OPO_CMAB_INLINE double step_registers(
     double* pi, double* log_weights, double* counts, double* real, const round_input& input)
@@ -108,7 +111,7 @@ OPO_CMAB_INLINE double step_registers(
   in_registers<SIZE> w(log_weights);
   in_registers<SIZE> c(counts);
   const in_registers<SIZE> r(real);
-  const double total = step_arrays(p, w, c, r, SIZE, input);
+  const double total = step_arrays<false>(p, w, c, r, SIZE, input);
   p.write(pi);
   w.write(log_weights);
   c.write(counts);
@@ -121,20 +124,16 @@ OPO_CMAB_VECTORIZED
 double step_actions(
     double* pi, double* log_weights, double* counts, double* real, std::size_t size, const round_input& input)
 {
-  switch (size / LANES)
-  {
-    case 1:
-      return step_registers<1>(pi, log_weights, counts, real, input);
-    case 2:
-      return step_registers<2>(pi, log_weights, counts, real, input);
-    case 3:
-      return step_registers<3>(pi, log_weights, counts, real, input);
-    default:
-      in_memory p(pi);
-      in_memory w(log_weights);
-      in_memory c(counts);
-      return step_arrays(p, w, c, in_memory(real), size / LANES, input);
-  }
+  const bool several = input.factors.rounds > 1.;
+  if (!several && size == LANES) { return step_registers<1>(pi, log_weights, counts, real, input); }
+  if (!several && size == 2 * LANES) { return step_registers<2>(pi, log_weights, counts, real, input); }
+  if (!several && size == 3 * LANES) { return step_registers<3>(pi, log_weights, counts, real, input); }
+  in_memory p(pi);
+  in_memory w(log_weights);
+  in_memory c(counts);
+  const in_memory r(real);
+  return several ? step_arrays<true>(p, w, c, r, size / LANES, input)
+                 : step_arrays<false>(p, w, c, r, size / LANES, input);
 }
 
 /// What an action that is always played loses in each round of a stretch.
