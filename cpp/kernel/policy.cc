@@ -57,8 +57,8 @@ public:
   double* drops;  ///< what the largest log weight loses in each round, before all become relative to it: set
 };
 
-/// \tparam SEVERAL a step is several rounds. If it is one, its bonuses do not wait for its probabilities, which are
-///         still being computed: that is half of the time
+/// \tparam SEVERAL a step is several rounds. If it is one, its bonuses need not wait for its probabilities, which are
+///         still being computed
 /// \param size of the arrays, in lanes
 /// \return the sum of the weights relative to the largest
 template <bool SEVERAL, typename Array>
@@ -161,22 +161,21 @@ public:
   double decay;
 };
 
-/// The largest log weight of an action on the way through a stretch, if that is more than negligible.
-OPO_CMAB_INLINE double largest_on_the_way(const stretch_input& s, const double* losses, double inverse_count, double w)
+/// Whether an action of log weight w, not live, becomes live on the way through a stretch.
+OPO_CMAB_INLINE bool becomes_live(const stretch_input& s, const double* losses, double inverse_count, double w)
 {
-  double top = w;
-  for (std::size_t k = 0; k < STRETCH && top <= NEGLIGIBLE; ++k)
+  for (std::size_t k = 0; k < STRETCH; ++k)
   {
     w = s.decay * w - (s.eta * optimistic_loss(losses[k], s.half_betas[k] * inverse_count) - s.drops[k]);
-    top = std::max(top, w);
+    if (w > NEGLIGIBLE) { return true; }
   }
-  return top;
+  return false;
 }
 
 /// Steps actions that are not played through a stretch.
 /// \param log_weights relative to the largest, before
 /// \param result after
-/// \param live set for those that were more than negligible on the way
+/// \param live set for those that became live on the way
 /// \return whether there are none
 OPO_CMAB_VECTORIZED
 bool step_unplayed(const stretch_input& s, const std::vector<std::size_t>& actions, const double* counts,
@@ -203,7 +202,7 @@ bool step_unplayed(const stretch_input& s, const std::vector<std::size_t>& actio
     result[a] = left * log_weights[a] - sum(weighted);
     // If all differences were the least, the weight would move from where it is to where it ends without turning.
     const double bound = left * log_weights[a] + powers * largest(-least);
-    if (bound > NEGLIGIBLE && largest_on_the_way(s, losses, inverse_count, log_weights[a]) > NEGLIGIBLE)
+    if (bound > NEGLIGIBLE && becomes_live(s, losses, inverse_count, log_weights[a]))
     {
       live[a] = 1;
       none_live = false;

@@ -130,7 +130,7 @@ void weight_index::grow()
   }
 }
 
-void cohort::make_room() { values.resize((rows() + TILE - 1) / TILE * members.size() * TILE); }
+void cohort::make_room() { values.resize(tiles() * members.size() * TILE); }
 
 void cohort::start(std::vector<uint32_t> its_members, std::vector<uint32_t> its_predictors)
 {
@@ -381,9 +381,8 @@ void weight_history::past_predictions::finish()
     if (g + 4 < groups.size()) { prefetch(_history->_cohorts[groups[g + 4].cohort]); }
     const auto& group = groups[g];
     const auto& line = _history->_cohorts[group.cohort];
-    const std::size_t tiles = (line.rows() + cohort::TILE - 1) / cohort::TILE;
-    if (_sums.size() < tiles * cohort::TILE) { _sums.resize(tiles * cohort::TILE); }
-    sum_features(line.values.data(), line.members.size(), tiles, group.entries, group.size, _sums.data());
+    if (_sums.size() < line.tiles() * cohort::TILE) { _sums.resize(line.tiles() * cohort::TILE); }
+    sum_features(line.values.data(), line.members.size(), line.tiles(), group.entries, group.size, _sums.data());
     _changes[0] += _sums[0];
     spread(line.predictors);
   }

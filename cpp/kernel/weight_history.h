@@ -58,6 +58,7 @@ public:
   void append(uint32_t predictor);
 
   std::size_t rows() const { return predictors.size() + 1; }
+  std::size_t tiles() const { return (rows() + TILE - 1) / TILE; }
   float& at(std::size_t row, std::size_t column) { return values[index(row, column)]; }
   float at(std::size_t row, std::size_t column) const { return values[index(row, column)]; }
 
