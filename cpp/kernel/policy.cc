@@ -211,11 +211,10 @@ bool step_unplayed(const stretch_input& s, const std::vector<std::size_t>& actio
   return none_live;
 }
 
-/// Turns the changes of some actions from predictor to predictor into losses. Several at once: each is a chain of
+/// Turns the changes of some actions from predictor to predictor into predictions. Several at once: each is a chain of
 /// additions, which would wait for one another.
 template <std::size_t ACTIONS>
-void accumulate(const double* changes, std::size_t stride, double* losses, double* predictions, std::size_t rounds,
-    const loss_map& map)
+void accumulate(const double* changes, std::size_t stride, double* values, double* predictions, std::size_t rounds)
 {
   double prediction[ACTIONS];
   std::copy_n(predictions, ACTIONS, prediction);
@@ -224,7 +223,7 @@ void accumulate(const double* changes, std::size_t stride, double* losses, doubl
     for (std::size_t a = 0; a < ACTIONS; ++a)
     {
       prediction[a] += changes[a * stride + k];
-      losses[a * BLOCK + k] = map.offset + map.scale * prediction[a];
+      values[a * BLOCK + k] = prediction[a];
     }
   }
   std::copy_n(prediction, ACTIONS, predictions);
@@ -238,21 +237,43 @@ OPO_CMAB_INLINE lanes sigmoid(lanes margin)
   return (margin > 0. ? zero + 1. : e) / (1. + e);
 }
 
-/// \param size a multiple of LANES
-OPO_CMAB_VECTORIZED
-void map_margins(double* values, std::size_t size, double offset, double scale)
+template <bool LOGISTIC>
+OPO_CMAB_INLINE lanes to_loss(lanes prediction, const loss_map::piece& piece)
 {
-  for (std::size_t i = 0; i < size; i += LANES) { store(values + i, offset + scale * sigmoid(load(values + i))); }
+  return piece.offset + piece.scale * (LOGISTIC ? sigmoid(prediction) : prediction);
+}
+
+template <bool LOGISTIC>
+OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map::piece& piece)
+{
+  std::size_t i = 0;
+  for (; i + LANES <= size; i += LANES) { store(values + i, to_loss<LOGISTIC>(load(values + i), piece)); }
+  if (i == size) { return; }
+  double rest[LANES] = {};
+  std::copy_n(values + i, size - i, rest);
+  store(rest, to_loss<LOGISTIC>(load(rest), piece));
+  std::copy_n(rest, size - i, values + i);
+}
+
+/// Turns the predictions of one action into losses.
+/// \param first the round of the first
+OPO_CMAB_VECTORIZED
+void to_losses(double* values, std::size_t size, std::size_t first, const loss_map& map)
+{
+  const auto* piece = map.pieces.data();
+  for (std::size_t i = 0; i < size;)
+  {
+    while (piece->end <= first + i) { ++piece; }
+    const std::size_t end = std::min(size, piece->end - first);
+    if (map.logistic) { map_piece<true>(values + i, end - i, *piece); }
+    else { map_piece<false>(values + i, end - i, *piece); }
+    i = end;
+  }
 }
 }  // namespace
 
 namespace opo_cmab
 {
-double loss_map::loss(double prediction) const
-{
-  return offset + scale * (logistic ? 1. / (1. + std::exp(-prediction)) : prediction);
-}
-
 void policy::start(const policy_settings& settings, std::size_t actions)
 {
   if (settings.decay != _settings.decay) { _decayed.clear(); }
@@ -399,7 +420,6 @@ void policy::observe(const step_observer& observer, const double* losses, uint32
 void policy::replay(double* changes, std::size_t rounds, const loss_map& map, const step_observer& observer)
 {
   const std::size_t n = _all.actions;
-  const loss_map linear = map.logistic ? loss_map() : map;
   _predictions.assign(n, 0.);
   for (std::size_t first = 0; first < rounds; first += BLOCK)
   {
@@ -410,12 +430,12 @@ void policy::replay(double* changes, std::size_t rounds, const loss_map& map, co
       double* change = changes + a * rounds + first;
       double* losses = &_losses[a * BLOCK];
       const std::size_t together = a + 2 > n ? 1 : a + 4 > n ? 2 : 4;
-      if (together == 4) { accumulate<4>(change, rounds, losses, &_predictions[a], count, linear); }
-      else if (together == 2) { accumulate<2>(change, rounds, losses, &_predictions[a], count, linear); }
-      else { accumulate<1>(change, rounds, losses, &_predictions[a], count, linear); }
+      if (together == 4) { accumulate<4>(change, rounds, losses, &_predictions[a], count); }
+      else if (together == 2) { accumulate<2>(change, rounds, losses, &_predictions[a], count); }
+      else { accumulate<1>(change, rounds, losses, &_predictions[a], count); }
       for (std::size_t i = 0; i < together; ++i)
       {
-        if (map.logistic) { map_margins(losses + i * BLOCK, up_to_lanes(count), map.offset, map.scale); }
+        to_losses(losses + i * BLOCK, count, first, map);
         std::fill_n(change + i * rounds, count, 0.);
       }
       a += together;
@@ -501,7 +521,8 @@ void policy::replay(double* changes, const segments& past, const loss_map& map, 
     {
       _predictions[a] += changes[a * size + s];
       changes[a * size + s] = 0.;
-      _losses[a] = map.loss(_predictions[a]);
+      _losses[a] = _predictions[a];
+      to_losses(&_losses[a], 1, s, map);
     }
     uint32_t left = starts[s + 1] - starts[s];
     if (left == 1)

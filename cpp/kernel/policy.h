@@ -3,6 +3,7 @@
 #include "kernel/segments.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -21,15 +22,21 @@ public:
   double beta = -1.;  ///< below 0: not constant
 };
 
-/// How a past prediction becomes a loss: offset + scale * prediction, or offset + scale * sigmoid(prediction).
+/// What past predictions mean: the loss is offset + scale * prediction, or offset + scale * sigmoid(prediction). The
+/// offset and the scale may change from one stretch of the past to the next.
 class loss_map
 {
 public:
-  double offset = 0.;
-  double scale = 1.;
-  bool logistic = false;
+  class piece
+  {
+  public:
+    std::size_t end;  ///< the first round or segment that it does not hold for
+    double offset;
+    double scale;
+  };
 
-  double loss(double prediction) const;
+  bool logistic = false;
+  std::vector<piece> pieces = {{SIZE_MAX, 0., 1.}};  ///< in the order of the past, the last to its end
 };
 
 /// A step: of one round, or of several that are taken to be alike.

@@ -308,8 +308,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   map.logistic = base->get_name() == "cb_score_link";
   const double min = map.logistic ? options.get_typed_option<float>("logistic_min").value() : 0.;
   const double max = map.logistic ? options.get_typed_option<float>("logistic_max").value() : 1.;
-  map.offset = (min - explorer.costs.min) / explorer.costs.width();
-  map.scale = (max - min) / explorer.costs.width();
+  map.pieces = {{SIZE_MAX, (min - explorer.costs.min) / explorer.costs.width(), (max - min) / explorer.costs.width()}};
 
   auto& tap = *static_cast<opo_cmab::tap*>(
       base->get_learner_by_name_prefix("opo_tap")->get_internal_type_erased_data_pointer_test_use_only());
