@@ -1,10 +1,11 @@
 #include "engine/initialize.h"
 
+#include "reductions/cb_cost_unit.h"
 #include "reductions/cb_explore_adf_adacb.h"
 #include "reductions/cb_explore_adf_fastcb.h"
 #include "reductions/cb_explore_adf_opo_cmab.h"
-#include "reductions/cb_score_link.h"
 #include "reductions/opo_tap.h"
+#include "reductions/parts.h"
 #include "vw/common/vw_exception.h"
 #include "vw/config/options.h"
 #include "vw/core/memory.h"
@@ -35,14 +36,14 @@ std::vector<std::string> supplied(const VW::config::options_i& options, const st
 }
 
 /// VW's reduction stack with ours at their places.
-class stack_builder : public VW::default_reduction_stack_setup
+class stack_builder : public VW::default_reduction_stack_setup, public opo_cmab::parts_owner
 {
 public:
   stack_builder()
   {
     using namespace VW::reductions;
     _reduction_stack.emplace(find(generate_interactions_setup), "opo_tap", opo_tap_setup);  // below
-    insert_above(cb_adf_setup, "cb_score_link", cb_score_link_setup);
+    insert_above(cb_adf_setup, "cb_cost_unit", cb_cost_unit_setup);
     insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_fastcb", cb_explore_adf_fastcb_setup);
     insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_adacb", cb_explore_adf_adacb_setup);
     insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_opo_cmab", cb_explore_adf_opo_cmab_setup);
@@ -65,7 +66,11 @@ public:
     VW::default_reduction_stack_setup::delayed_state_attach(all, options);
   }
 
+  opo_cmab::parts& get_parts() override { return _parts; }
+
 private:
+  opo_cmab::parts _parts;
+
   // Setups are taken from the back, so what comes later sits higher.
   void insert_above(VW::reduction_setup_fn below, const std::string& name, VW::reduction_setup_fn setup)
   {
@@ -94,7 +99,7 @@ std::unique_ptr<VW::workspace> VW::merge_models_without_opo_cmab(const VW::works
     const std::vector<const VW::workspace*>& workspaces_to_merge, VW::io::logger* logger)
 {
   auto ours = OUR_EXPLORERS;
-  ours.emplace_back("cb_score_link");
+  ours.emplace_back("cb_cost_unit");
   for (const auto* workspace : workspaces_to_merge)
   {
     const auto used = supplied(*workspace->options, ours);

@@ -1,6 +1,7 @@
 #include "reductions/cb_explore_adf_adacb.h"
 
 #include "kernel/inverse_gap_weighting.h"
+#include "reductions/cb_cost_unit.h"
 #include "reductions/explorer_setup.h"
 #include "vw/config/options.h"
 #include "vw/core/action_score.h"
@@ -28,13 +29,13 @@ namespace
 class cb_explore_adf_adacb
 {
 public:
-  cb_explore_adf_adacb(float mellowness, const opo_cmab::greediness& greediness,
-      const opo_cmab::explorer_options& options, learner& base)
+  cb_explore_adf_adacb(float mellowness, const opo_cmab::greediness& greediness, float epsilon,
+      const opo_cmab::parts& parts, learner& base)
       : _c0(mellowness)
       , _greediness(greediness)
-      , _costs(options.costs)
-      , _epsilon(options.epsilon)
-      , _rounds({"adacb", base, options.state_saved}, "adacb_rounds")
+      , _range(parts.costs->range)
+      , _epsilon(epsilon)
+      , _rounds({"adacb", base, parts.saved_state}, "adacb_rounds")
   {
   }
 
@@ -46,7 +47,7 @@ public:
 private:
   float _c0;  // mellowness
   opo_cmab::greediness _greediness;
-  opo_cmab::cost_range _costs;
+  const opo_cmab::cost_range& _range;
   float _epsilon;
   opo_cmab::round_counter _rounds;
 
@@ -67,21 +68,22 @@ void cb_explore_adf_adacb::compute_cost_ranges(learner& base, VW::multi_ex& exam
   const size_t num_actions = examples[0]->pred.a_s.size();
   if (_rounds.value == 0)  // nothing seen, so nothing is implausible
   {
-    _min_costs.assign(num_actions, _costs.min);
-    _max_costs.assign(num_actions, _costs.max);
+    _min_costs.assign(num_actions, 0.f);
+    _max_costs.assign(num_actions, 1.f);
     return;
   }
   // threshold on empirical loss difference
-  const float delta = _c0 * std::log(static_cast<float>(num_actions * _rounds.value)) * _costs.width() * _costs.width();
+  const float delta = _c0 * std::log(static_cast<float>(num_actions * _rounds.value));
   VW::confidence_sequence_utility::get_cost_ranges(
-      delta, base, examples, /*min_only=*/false, _costs.min, _costs.max, _min_costs, _max_costs, _ex_as, _ex_costs);
+      delta, base, examples, /*min_only=*/false, 0.f, 1.f, _min_costs, _max_costs, _ex_as, _ex_costs);
 }
 
 void cb_explore_adf_adacb::predict(learner& base, VW::multi_ex& examples)
 {
   multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
-  compute_cost_ranges(base, examples);
   auto& preds = examples[0]->pred.a_s;
+  if (!_range.known()) { return opo_cmab::make_uniform(preds); }
+  compute_cost_ranges(base, examples);
 
   // An action survives unless another is better even at its worst; so does one whose cost is no number, which weights
   // that infinite features have spoilt predict.
@@ -127,7 +129,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_adacb_setup(VW::setup_ba
   explorer.prepare("adacb", stack_builder,
       {{"mellowness", mellowness}, {"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}});
   auto base = require_multiline(stack_builder.setup_base_learner());
-  return opo_cmab::make_explorer<cb_explore_adf_adacb>(
-      stack_builder, cb_explore_adf_adacb_setup, base, mellowness, greediness, explorer, *base)
+  return opo_cmab::make_explorer<cb_explore_adf_adacb>(stack_builder, cb_explore_adf_adacb_setup, base, mellowness,
+      greediness, explorer.epsilon, opo_cmab::parts_of(stack_builder), *base)
       .build();
 }

@@ -1,6 +1,7 @@
 #include "reductions/cb_explore_adf_fastcb.h"
 
 #include "kernel/inverse_gap_weighting.h"
+#include "reductions/cb_cost_unit.h"
 #include "reductions/explorer_setup.h"
 #include "vw/config/options.h"
 #include "vw/core/action_score.h"
@@ -12,11 +13,11 @@
 
 /*
 This file implements FastCB (Foster and Krishnamurthy (2021), https://arxiv.org/abs/2107.02237), the first-order variant
-of SquareCB, with the VW learner as the regression oracle. With costs f >= 0 and f* the lowest of them,
+of SquareCB, with the VW learner as the regression oracle. With losses f in [0, 1] and f* the lowest of them,
 
   p(a) = f* / (|A| f* + gamma (f(a) - f*)) for all actions but the best, which takes the rest:
 
-inverse gap weighting with gamma / f*. The smaller the lowest cost, the greedier.
+inverse gap weighting with gamma / f*. The smaller the lowest loss, the greedier.
 */
 
 using namespace VW::config;
@@ -24,17 +25,17 @@ using namespace VW::LEARNER;
 
 namespace
 {
-constexpr float LOWEST_COST = 1e-6f;
+constexpr float LOWEST_LOSS = 1e-6f;
 
 class cb_explore_adf_fastcb
 {
 public:
   cb_explore_adf_fastcb(
-      const opo_cmab::greediness& greediness, const opo_cmab::explorer_options& options, learner& base)
+      const opo_cmab::greediness& greediness, float epsilon, const opo_cmab::parts& parts, learner& base)
       : _greediness(greediness)
-      , _costs(options.costs)
-      , _epsilon(options.epsilon)
-      , _rounds({"fastcb", base, options.state_saved}, "fastcb_rounds")
+      , _range(parts.costs->range)
+      , _epsilon(epsilon)
+      , _rounds({"fastcb", base, parts.saved_state}, "fastcb_rounds")
   {
   }
 
@@ -45,7 +46,7 @@ public:
 
 private:
   opo_cmab::greediness _greediness;
-  opo_cmab::cost_range _costs;
+  const opo_cmab::cost_range& _range;
   float _epsilon;
   opo_cmab::round_counter _rounds;
 };
@@ -54,11 +55,11 @@ void cb_explore_adf_fastcb::predict(learner& base, VW::multi_ex& examples)
 {
   multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
   auto& preds = examples[0]->pred.a_s;
+  if (!_range.known()) { return opo_cmab::make_uniform(preds); }
   const auto first = VW::begin_scores(preds);
   const auto last = VW::end_scores(preds);
 
-  std::for_each(
-      first, last, [this](float& score) { score = std::max((score - _costs.min) / _costs.width(), LOWEST_COST); });
+  std::for_each(first, last, [](float& loss) { loss = std::max(loss, LOWEST_LOSS); });
   const double gamma = _greediness.gamma(_rounds.value) / *std::min_element(first, last);
   opo_cmab::inverse_gap_weighting(first, last, gamma);
   VW::explore::enforce_minimum_probability(_epsilon, true, first, last);
@@ -86,7 +87,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_fastcb_setup(VW::setup_b
   explorer.prepare(
       "fastcb", stack_builder, {{"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}});
   auto base = require_multiline(stack_builder.setup_base_learner());
-  return opo_cmab::make_explorer<cb_explore_adf_fastcb>(
-      stack_builder, cb_explore_adf_fastcb_setup, base, greediness, explorer, *base)
+  return opo_cmab::make_explorer<cb_explore_adf_fastcb>(stack_builder, cb_explore_adf_fastcb_setup, base, greediness,
+      explorer.epsilon, opo_cmab::parts_of(stack_builder), *base)
       .build();
 }

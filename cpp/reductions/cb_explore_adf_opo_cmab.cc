@@ -1,6 +1,8 @@
 #include "reductions/cb_explore_adf_opo_cmab.h"
 
+#include "kernel/cost_range.h"
 #include "kernel/policy.h"
+#include "reductions/cb_cost_unit.h"
 #include "reductions/explorer_setup.h"
 #include "reductions/opo_tap.h"
 #include "vw/common/vw_exception.h"
@@ -14,6 +16,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -31,20 +35,36 @@ using namespace VW::LEARNER;
 
 namespace
 {
+/// The mean squared error of the model's predictions, each made before the round was learnt. In units of cost: it need
+/// not change when the range of costs widens.
+class prediction_error
+{
+public:
+  double sum_of_squares = 0.;
+  uint64_t rounds = 0;
+
+  void add(double error)
+  {
+    sum_of_squares += error * error;
+    ++rounds;
+  }
+  double root_mean_square() const { return rounds == 0 ? 0. : std::sqrt(sum_of_squares / static_cast<double>(rounds)); }
+};
+
 class cb_explore_adf_opo_cmab
 {
 public:
-  cb_explore_adf_opo_cmab(const opo_cmab::policy_settings& settings, const opo_cmab::loss_map& map,
-      const opo_cmab::explorer_options& options, bool importance_weighted, opo_cmab::tap& tap, learner& base,
-      VW::io::logger logger)
+  /// \param noise_scale gamma as a multiple of the model's error; below 0: gamma is as in the settings
+  cb_explore_adf_opo_cmab(const opo_cmab::policy_settings& settings, double noise_scale, float epsilon,
+      bool importance_weighted, const opo_cmab::parts& parts, learner& base, VW::workspace& all)
       : _settings(settings)
-      , _map(map)
-      , _costs(options.costs)
-      , _epsilon(options.epsilon)
+      , _noise_scale(noise_scale)
+      , _epsilon(epsilon)
       , _importance_weighted(importance_weighted)
-      , _tap(tap)
-      , _state("opo_cmab", base, options.state_saved)
-      , _logger(std::move(logger))
+      , _costs(*parts.costs)
+      , _tap(*parts.tap)
+      , _state("opo_cmab", base, parts.saved_state)
+      , _all(all)
   {
   }
 
@@ -58,19 +78,25 @@ public:
 
 private:
   opo_cmab::policy_settings _settings;
-  opo_cmab::loss_map _map;
-  opo_cmab::cost_range _costs;
+  double _noise_scale;
   float _epsilon;
   bool _importance_weighted;
+  const opo_cmab::cost_unit& _costs;
   opo_cmab::tap& _tap;
   opo_cmab::explorer_state _state;
-  VW::io::logger _logger;
-  bool _warned_of_cost = false;
+  VW::workspace& _all;
+  bool _warned_of_no_history = false;
+
+  opo_cmab::range_history _ranges;
+  prediction_error _error;
   opo_cmab::policy _policy;
 
+  double noise() const { return _error.root_mean_square() / _costs.range.width(); }
   opo_cmab::step_observer start_explaining(std::size_t actions) const;
-  void warn_of_cost(const VW::multi_ex& examples);
-  void load(VW::io_buf& io);
+  void replay(learner& base, VW::multi_ex& examples);
+  void warn_of_no_history();
+  std::string serialize() const;
+  bool deserialize(const std::string& state);
 };
 
 void append(std::vector<double>& values, const double* more, std::size_t count)
@@ -80,20 +106,47 @@ void append(std::vector<double>& values, const double* more, std::size_t count)
 
 void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
 {
+  if (_tap.history.past().rounds() == 0) { warn_of_no_history(); }
+  if (_costs.range.known()) { replay(base, examples); }
+  else
+  {
+    multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
+    opo_cmab::make_uniform(examples[0]->pred.a_s);
+    if (explaining != nullptr)
+    {
+      *explaining = {};
+      explaining->policies.assign(examples.size(), 1. / static_cast<double>(examples.size()));
+    }
+  }
+  auto& preds = examples[0]->pred.a_s;
+  VW::explore::enforce_minimum_probability(_epsilon, true, VW::begin_scores(preds), VW::end_scores(preds));
+}
+
+void cb_explore_adf_opo_cmab::replay(learner& base, VW::multi_ex& examples)
+{
   _tap.start_noting(examples.size());
   multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
   double* changes = _tap.stop_noting();
 
-  _policy.start(_settings, examples.size());
+  auto settings = _settings;
+  if (_noise_scale >= 0.) { settings.gamma = _noise_scale * noise(); }
+  _policy.start(settings, examples.size());
   const auto& past = _tap.history.past();
+  const auto map = _costs.loss_map(_ranges, past);
   const auto observer = start_explaining(examples.size());
-  if (past.budget() == 0) { _policy.replay(changes, past.rounds(), _map, observer); }
-  else { _policy.replay(changes, past, _map, observer); }
+  if (past.budget() == 0) { _policy.replay(changes, past.rounds(), map, observer); }
+  else { _policy.replay(changes, past, map, observer); }
   if (explaining != nullptr) { append(explaining->policies, _policy.probabilities(), examples.size()); }
+  for (auto& pred : examples[0]->pred.a_s) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
+}
 
-  auto& preds = examples[0]->pred.a_s;
-  for (auto& pred : preds) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
-  VW::explore::enforce_minimum_probability(_epsilon, true, VW::begin_scores(preds), VW::end_scores(preds));
+void cb_explore_adf_opo_cmab::warn_of_no_history()
+{
+  if (_warned_of_no_history || _all.runtime_config.training) { return; }
+  _warned_of_no_history = true;
+  _all.logger.err_warn(
+      "--opo_cmab has not learnt from any round yet, and -t keeps it from learning: all actions are equally likely. "
+      "Learn from some rounds without -t first.");
 }
 
 /// An observer that writes down the steps, or none.
@@ -102,8 +155,8 @@ opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t ac
   if (explaining == nullptr) { return nullptr; }
   auto& target = *explaining;
   target = {};
-  target.min_cost = _costs.min;
-  target.max_cost = _costs.max;
+  target.min_cost = _costs.range.min();
+  target.max_cost = _costs.range.max();
   return [&target, actions](
              std::size_t first, std::size_t rounds, const double* losses, const double* bonuses, const double* pi)
   {
@@ -118,20 +171,17 @@ opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t ac
 void cb_explore_adf_opo_cmab::learn(learner& base, VW::multi_ex& examples)
 {
   if (_tap.history.past().rounds() >= UINT32_MAX - 1) { THROW("--opo_cmab can learn from 2^32 - 2 rounds at most"); }
-  warn_of_cost(examples);
+  const double cost = opo_cmab::find_observed(examples)->cost;
+  const auto before = _costs;  // the unit of the model that has predicted
   opo_cmab::learn_round(base, examples, _importance_weighted);
+  if (before.range.known())
+  {
+    const auto& range = before.range;
+    const double loss = (cost - range.min()) / range.width();
+    _error.add(range.width() * (loss - before.loss_of(_tap.learnt_prediction())));
+  }
+  _ranges.append(_tap.history.past().rounds() + 1, _costs.range);
   _tap.history.end_round();
-}
-
-void cb_explore_adf_opo_cmab::warn_of_cost(const VW::multi_ex& examples)
-{
-  const float cost = VW::get_observed_cost_or_default_cb_adf(examples).cost;
-  if (_warned_of_cost || (cost >= _costs.min && cost <= _costs.max)) { return; }
-  _warned_of_cost = true;
-  _logger.err_warn(
-      "The cost {} is outside of --cb_min_cost {} and --cb_max_cost {}. It is learnt from as it is; what is predicted "
-      "beyond the range counts as its end. Further such costs are not reported.",
-      cost, _costs.min, _costs.max);
 }
 
 void cb_explore_adf_opo_cmab::persist_metrics(VW::metric_sink& metrics) const
@@ -140,12 +190,19 @@ void cb_explore_adf_opo_cmab::persist_metrics(VW::metric_sink& metrics) const
   metrics.set_uint("opo_segments", _tap.history.past().size());
   metrics.set_uint("opo_history_entries", _tap.history.entries());
   metrics.set_uint("opo_history_bytes", _tap.history.bytes());
+  metrics.set_uint("opo_cost_ranges", _ranges.entries().size());
+  if (_costs.range.known()) { metrics.set_float("opo_noise", static_cast<float>(noise())); }
 }
 
 void cb_explore_adf_opo_cmab::save_load(VW::io_buf& io, bool read, bool text)
 {
   if (io.num_files() == 0) { return; }
-  if (read) { load(io); }
+  if (read)
+  {
+    std::string state;
+    if (!_state.load(io, state)) { return; }  // a model without a history: its weights are the first predictor
+    if (!deserialize(state)) { _state.throw_damaged("it is no history"); }
+  }
   else if (text)
   {
     const auto& history = _tap.history;
@@ -154,21 +211,64 @@ void cb_explore_adf_opo_cmab::save_load(VW::io_buf& io, bool read, bool text)
             history.past().rounds(), history.past().size(), history.weights(), history.entries());
     io.bin_write_fixed(summary.data(), summary.size());
   }
-  else { _state.save(io, _tap.history.serialize()); }
+  else { _state.save(io, serialize()); }
 }
 
-void cb_explore_adf_opo_cmab::load(VW::io_buf& io)
+std::string cb_explore_adf_opo_cmab::serialize() const
 {
   std::string state;
-  if (!_state.load(io, state)) { return; }  // a model without a history: its weights are the first predictor
-  if (!_tap.history.deserialize(state.data(), state.size())) { _state.throw_damaged("it is no history"); }
+  const auto append_bytes = [&state](const void* bytes, std::size_t size)
+  { state.append(static_cast<const char*>(bytes), size); };
+  const uint64_t ranges = _ranges.entries().size();
+  append_bytes(&_error.sum_of_squares, sizeof(_error.sum_of_squares));
+  append_bytes(&_error.rounds, sizeof(_error.rounds));
+  append_bytes(&ranges, sizeof(ranges));
+  for (const auto& entry : _ranges.entries())
+  {
+    append_bytes(&entry.predictor, sizeof(entry.predictor));
+    append_bytes(&entry.min, sizeof(entry.min));
+    append_bytes(&entry.max, sizeof(entry.max));
+  }
+  return state + _tap.history.serialize();
+}
+
+bool cb_explore_adf_opo_cmab::deserialize(const std::string& state)
+{
+  std::size_t next = 0;
+  if (_state.saved_version() > 3)  // format 3 is the history alone
+  {
+    const auto read = [&](void* value, std::size_t size)
+    {
+      if (state.size() - next < size) { return false; }
+      std::memcpy(value, state.data() + next, size);
+      next += size;
+      return true;
+    };
+    uint64_t count = 0;
+    if (!read(&_error.sum_of_squares, sizeof(_error.sum_of_squares)) || !read(&_error.rounds, sizeof(_error.rounds)) ||
+        !read(&count, sizeof(count)) || !(_error.sum_of_squares >= 0.) || count > state.size())
+    {
+      return false;
+    }
+    std::vector<opo_cmab::range_history::entry> entries(count);
+    for (auto& entry : entries)
+    {
+      if (!read(&entry.predictor, sizeof(entry.predictor)) || !read(&entry.min, sizeof(entry.min)) ||
+          !read(&entry.max, sizeof(entry.max)))
+      {
+        return false;
+      }
+    }
+    if (!_ranges.restore(std::move(entries))) { return false; }
+  }
+  return _tap.history.deserialize(state.data() + next, state.size() - next);
 }
 
 /// Predictors that the history of the weights reproduces: linear in weights that only learning changes.
-void require_linear(const learner& base, const VW::workspace& all)
+void require_linear(const learner& base, VW::workspace& all)
 {
   const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting",
-      "generate_interactions", "opo_tap", "scorer-identity", "csoaa_ldf-rank", "cb_adf", "cb_score_link"};
+      "generate_interactions", "opo_tap", "scorer-identity", "csoaa_ldf-rank", "cb_adf", "cb_cost_unit"};
   std::vector<std::string> enabled;
   base.get_enabled_learners(enabled);
   for (const auto& name : enabled)
@@ -207,6 +307,17 @@ void check_daemon(options_i& options, const VW::workspace& all)
   }
 }
 
+/// Sets what --opo_paper implies, and refuses what contradicts it.
+template <typename T>
+void imply(options_i& options, const std::string& flag, T& value, const T& implied)
+{
+  if (options.was_supplied(flag) && value != implied)
+  {
+    THROW("--opo_paper implies --" << flag << " " << implied << ", not " << value);
+  }
+  value = implied;
+}
+
 void persist_metrics(cb_explore_adf_base<cb_explore_adf_opo_cmab>& data, VW::metric_sink& metrics)
 {
   cb_explore_adf_base<cb_explore_adf_opo_cmab>::persist_metrics(data, metrics);
@@ -231,9 +342,11 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   float eta = 0.f;
   float gamma = 0.f;
   float beta = 0.f;
+  float noise_scale = 0.f;
   float decay = 0.f;
   int32_t budget = 0;
   bool importance_weighted = false;
+  bool paper = false;
   opo_cmab::explorer_options explorer;
 
   option_group_definition new_options("[Reduction] Contextual Bandit Exploration with ADF (OPO-CMAB)");
@@ -256,6 +369,11 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
       .add(make_option("opo_beta", beta)
                .keep()
                .help("Constant size of the exploration bonus, the beta of Algorithm 1, instead of --opo_gamma"))
+      .add(make_option("opo_noise_scale", noise_scale)
+               .keep()
+               .help("Size of the exploration bonus that follows the noise, instead of --opo_gamma: gamma is "
+                     "[opo_noise_scale] times the root mean squared error of the model so far, as a share of the cost "
+                     "range"))
       .add(make_option("opo_decay", decay)
                .keep()
                .default_value(.9f)
@@ -269,17 +387,31 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
       .add(make_option("opo_importance_weighted", importance_weighted)
                .keep()
                .help("Weight examples by the inverse of their logged probability when learning, as the paper's "
-                     "experiments do. Algorithm 1 does not"));
+                     "experiments do. Algorithm 1 does not"))
+      .add(
+          make_option("opo_paper", paper)
+              .keep()
+              .help("The paper's algorithm and nothing of ours: --opo_decay 1 --opo_budget 0 --cb_cost_unit raw, costs "
+                    "from 0 to 1 unless --cb_min_cost and --cb_max_cost say otherwise, --opo_gamma 0.1 unless given"));
   if (!explorer.add_and_parse(new_options, options)) { return nullptr; }
 
-  const bool constant_beta = options.was_supplied("opo_beta");
-  if (constant_beta && options.was_supplied("opo_gamma"))
+  if (paper)
   {
-    THROW("--opo_beta and --opo_gamma: give only one of them");
+    if (options.was_supplied("opo_noise_scale")) { THROW("--opo_paper and --opo_noise_scale: give only one of them"); }
+    imply(options, "opo_decay", decay, 1.f);
+    imply(options, "opo_budget", budget, 0);
   }
+  std::vector<std::string> bonuses;
+  for (const auto* flag : {"opo_beta", "opo_gamma", "opo_noise_scale"})
+  {
+    if (options.was_supplied(flag)) { bonuses.emplace_back(flag); }
+  }
+  if (bonuses.size() > 1) { THROW("--" << bonuses[0] << " and --" << bonuses[1] << ": give only one of them"); }
+  const std::string bonus = bonuses.empty() ? "opo_gamma" : bonuses[0];
   opo_cmab::require_nonnegative("--opo_eta", eta);
   opo_cmab::require_nonnegative("--opo_gamma", gamma);
   opo_cmab::require_nonnegative("--opo_beta", beta);
+  opo_cmab::require_nonnegative("--opo_noise_scale", noise_scale);
   if (!(decay >= 0.f && decay <= 1.f)) { THROW("--opo_decay must be in [0, 1]: " << decay); }
   if (budget < 0 || budget == 1) { THROW("--opo_budget must be 0 (exact) or at least 2: " << budget); }
   if (options.was_supplied("feature_mask")) { THROW("--opo_cmab does not work with --feature_mask"); }
@@ -290,9 +422,8 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   check_daemon(options, all);
 
   if (!options.was_supplied("no_predict")) { options.insert("no_predict", ""); }  // cb_adf need not predict to learn
-  explorer.prepare("opo_cmab", stack_builder,
-      {{"opo_eta", eta}, {"opo_decay", decay},
-          {constant_beta ? "opo_beta" : "opo_gamma", constant_beta ? beta : gamma}});
+  const float bonus_size = bonus == "opo_beta" ? beta : bonus == "opo_gamma" ? gamma : noise_scale;
+  explorer.prepare("opo_cmab", stack_builder, {{"opo_eta", eta}, {"opo_decay", decay}, {bonus.c_str(), bonus_size}});
   opo_cmab::keep_option(options, "opo_budget", std::to_string(budget));
 
   auto base = require_multiline(stack_builder.setup_base_learner());
@@ -302,18 +433,10 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   settings.eta = eta;
   settings.decay = decay;
   settings.gamma = gamma;
-  if (constant_beta) { settings.beta = beta; }
-
-  opo_cmab::loss_map map;
-  map.logistic = base->get_name() == "cb_score_link";
-  const double min = map.logistic ? options.get_typed_option<float>("logistic_min").value() : 0.;
-  const double max = map.logistic ? options.get_typed_option<float>("logistic_max").value() : 1.;
-  map.pieces = {{SIZE_MAX, (min - explorer.costs.min) / explorer.costs.width(), (max - min) / explorer.costs.width()}};
-
-  auto& tap = *static_cast<opo_cmab::tap*>(
-      base->get_learner_by_name_prefix("opo_tap")->get_internal_type_erased_data_pointer_test_use_only());
+  if (bonus == "opo_beta") { settings.beta = beta; }
   return opo_cmab::make_explorer<cb_explore_adf_opo_cmab>(stack_builder, cb_explore_adf_opo_cmab_setup, base, settings,
-      map, explorer, importance_weighted, tap, *base, all.logger)
+      bonus == "opo_noise_scale" ? noise_scale : -1., explorer.epsilon, importance_weighted,
+      opo_cmab::parts_of(stack_builder), *base, all)
       .set_persist_metrics(persist_metrics)
       .build();
 }

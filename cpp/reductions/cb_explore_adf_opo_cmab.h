@@ -13,8 +13,8 @@ namespace opo_cmab
 class explanation
 {
 public:
-  float min_cost = 0.f;
-  float max_cost = 1.f;
+  double min_cost = 0.;  ///< the range of costs now
+  double max_cost = 0.;
   std::vector<uint64_t> first_rounds;  ///< of each step, counted from 0
   std::vector<uint64_t> rounds;        ///< how many: 1 without a budget
   std::vector<double> losses;          ///< predicted by the model of the round, mapped to [0, 1] but not clipped

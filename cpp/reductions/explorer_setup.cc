@@ -42,24 +42,6 @@ void name_bad_value(const option_group_definition& group, options_i& options)
 
 namespace opo_cmab
 {
-cost_range find_cost_range(const options_i& options)
-{
-  // cbify hands its costs down only to the explorers that it knows by name.
-  const float sign = options.was_supplied("flip_loss_sign") ? -1.f : 1.f;
-  const auto cbify_costs = std::minmax({sign * options.get_typed_option<float>("loss0").value(),
-      sign * options.get_typed_option<float>("loss1").value()});
-  cost_range costs;
-  costs.min = cbify_costs.first;
-  costs.max = cbify_costs.second;
-  if (options.was_supplied("cb_min_cost")) { costs.min = options.get_typed_option<float>("cb_min_cost").value(); }
-  if (options.was_supplied("cb_max_cost")) { costs.max = options.get_typed_option<float>("cb_max_cost").value(); }
-  if (!(costs.min < costs.max) || !std::isfinite(costs.width()))
-  {
-    THROW("--cb_min_cost must be below --cb_max_cost, both finite: " << costs.min << " and " << costs.max);
-  }
-  return costs;
-}
-
 bool explorer_options::add_and_parse(option_group_definition& group, options_i& options)
 {
   group
@@ -67,14 +49,6 @@ bool explorer_options::add_and_parse(option_group_definition& group, options_i& 
                .keep()
                .necessary()
                .help("Online explore-exploit for a contextual bandit problem with multiline action dependent features"))
-      .add(make_option("cb_min_cost", costs.min)
-               .keep()
-               .default_value(0.f)
-               .help("Lower bound on cost; with --cbify, --loss0 unless given"))
-      .add(make_option("cb_max_cost", costs.max)
-               .keep()
-               .default_value(1.f)
-               .help("Upper bound on cost; with --cbify, --loss1 unless given"))
       .add(make_option("cb_type", _cb_type)
                .keep()
                .default_value("mtr")
@@ -84,12 +58,7 @@ bool explorer_options::add_and_parse(option_group_definition& group, options_i& 
                .keep()
                .default_value(0.f)
                .allow_override()
-               .help("The minimum probability of an action is this value divided by the number of actions"))
-      .add(make_option("explorer_state", _state_version)
-               .keep()
-               .default_value(STATE_VERSION)
-               .hidden()
-               .help("Set in models that hold an explorer's state, not by hand"));
+               .help("The minimum probability of an action is this value divided by the number of actions"));
   try
   {
     return options.add_parse_and_check_necessary(group);
@@ -105,10 +74,11 @@ void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_
     std::initializer_list<std::pair<const char*, float>> settings)
 {
   options_i& options = *stack_builder.get_options();
-  const auto loss = stack_builder.get_all_pointer()->loss_config.loss->get_type();
+  const VW::workspace& all = *stack_builder.get_all_pointer();
+  auto& parts = parts_of(stack_builder);
+  const auto loss = all.loss_config.loss->get_type();
 
   if (!(epsilon >= 0.f && epsilon <= 1.f)) { THROW("--epsilon must be in [0, 1]: " << epsilon); }
-  costs = find_cost_range(options);
   if (loss != "squared" && loss != "classic" && loss != "logistic")
   {
     THROW("--" << flag << " needs a regression of costs: --loss_function squared (the default) or logistic, not "
@@ -119,14 +89,15 @@ void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_
     if (options.was_supplied(other)) { THROW("--" << flag << " does not work with --" << other); }
   }
 
-  state_saved = options.was_supplied("explorer_state");
-  keep_option(options, "explorer_state", std::to_string(STATE_VERSION));
-  keep_option(options, "cb_min_cost", fmt::format("{}", costs.min));
-  keep_option(options, "cb_max_cost", fmt::format("{}", costs.max));
+  parts.explorer_is_ours = true;
+  take_saved_state(options, parts);
+  // The weights of a model that is not of this version were learnt from costs as they are, and go on so.
+  const bool model_loaded = all.runtime_state.model_file_ver != VW::version_struct{};
+  const bool raw = options.was_supplied("opo_paper") || (model_loaded && parts.saved_state < STATE_VERSION);
+  keep_option(options, "cb_cost_unit", raw ? "raw" : "range");
   keep_option(options, "cb_type", "mtr");
   keep_option(options, "loss_function", loss);
   for (const auto& setting : settings) { keep_option(options, setting.first, fmt::format("{}", setting.second)); }
-  if (loss == "logistic") { keep_option(options, "cb_score_link", "logistic"); }
   if (!options.was_supplied("cb_adf")) { options.insert("cb_adf", ""); }
 }
 
@@ -167,15 +138,47 @@ void keep_option(options_i& options, const std::string& name, const std::string&
   }
 }
 
-void learn_round(VW::LEARNER::learner& base, VW::multi_ex& examples, bool importance_weighted)
+void take_saved_state(options_i& options, parts& ours)
 {
-  VW::cb_class* observed = nullptr;  // there is one: cb_explore_adf_base learns from labelled rounds only
+  uint32_t version = 0;
+  option_group_definition group("[Reduction] Contextual Bandit Exploration State");
+  group.add(make_option("explorer_state", version)
+                .keep()
+                .default_value(STATE_VERSION)
+                .hidden()
+                .help("Set in models that hold an explorer's state, not by hand"));
+  options.add_and_parse(group);
+  if (options.was_supplied("explorer_state"))
+  {
+    if (version < 3 || version > STATE_VERSION)
+    {
+      THROW("the model's state has format version " << version << ", and this program reads versions 3 and "
+                                                    << STATE_VERSION);
+    }
+    ours.saved_state = version;
+  }
+  options.replace("explorer_state", std::to_string(STATE_VERSION));
+  options.get_typed_option<uint32_t>("explorer_state").value(STATE_VERSION);
+}
+
+VW::cb_class* find_observed(VW::multi_ex& examples)
+{
   for (auto* example : examples)
   {
     auto& costs = example->l.cb.costs;
-    if (costs.size() == 1 && costs[0].cost != FLT_MAX) { observed = &costs[0]; }
+    if (costs.size() == 1 && costs[0].cost != FLT_MAX) { return &costs[0]; }
   }
+  return nullptr;
+}
 
+void make_uniform(VW::action_scores& predictions)
+{
+  for (auto& prediction : predictions) { prediction.score = 1.f / static_cast<float>(predictions.size()); }
+}
+
+void learn_round(VW::LEARNER::learner& base, VW::multi_ex& examples, bool importance_weighted)
+{
+  auto* observed = find_observed(examples);  // there is one: cb_explore_adf_base learns from labelled rounds only
   const float probability = observed->probability;
   auto predictions = std::move(examples[0]->pred.a_s);
   auto restore = VW::scope_exit(

@@ -1,7 +1,10 @@
 #pragma once
 
 #include "reductions/explorer_state.h"
+#include "reductions/parts.h"
 #include "vw/config/option_group_definition.h"
+#include "vw/core/action_score.h"
+#include "vw/core/cb.h"
 #include "vw/core/io_buf.h"
 #include "vw/core/learner.h"
 #include "vw/core/multi_ex.h"
@@ -17,32 +20,17 @@
 // What our explorers have in common: --opo_cmab, --fastcb and --adacb.
 namespace opo_cmab
 {
-/// The interval that costs lie in, --cb_min_cost to --cb_max_cost.
-class cost_range
-{
-public:
-  float min = 0.f;
-  float max = 1.f;
-
-  float width() const { return max - min; }
-};
-
-/// The cost range as the user, the model or cbify (--loss0, --loss1) gives it.
-cost_range find_cost_range(const VW::config::options_i& options);
-
 /// Options that every explorer of ours takes.
 class explorer_options
 {
 public:
-  cost_range costs;
   float epsilon = 0.f;
-  bool state_saved = false;  ///< the model to be loaded holds the explorer's state
 
   /// Adds them to the explorer's own and parses them all; true if the explorer is asked for.
   bool add_and_parse(VW::config::option_group_definition& group, VW::config::options_i& options);
 
   /// Refuses what an explorer cannot work with, naming the flag; makes VW save the settings in use, loss function
-  /// included, with the model; turns on the score link under logistic loss. To be called before the base is set up.
+  /// included, with the model; turns on the cost unit. To be called before the base is set up.
   /// \param flag the explorer's own, without the dashes
   /// \param settings its further settings: saved even where they are defaults, so that another default in a later
   ///        version cannot change an old model
@@ -52,7 +40,6 @@ public:
 private:
   bool _cb_explore_adf = false;
   std::string _cb_type;
-  uint32_t _state_version = 0;
 };
 
 /// How fast inverse gap weighting turns greedy: gamma = scale * rounds^exponent.
@@ -72,6 +59,15 @@ void require_nonnegative(const std::string& flag, float value);
 
 /// Makes VW save an option with the model; value is used if the option was not given.
 void keep_option(VW::config::options_i& options, const std::string& name, const std::string& value);
+
+/// Finds out whether the model to be loaded holds the state of an explorer, and makes VW save that it does from now on.
+void take_saved_state(VW::config::options_i& options, parts& ours);
+
+/// The label with the observed cost, or nullptr.
+VW::cb_class* find_observed(VW::multi_ex& examples);
+
+/// The same probability for every action: before the range of costs is known there is nothing to compare.
+void make_uniform(VW::action_scores& predictions);
 
 /// Lets cb_adf (mtr) learn, and puts the predictions back. If not importance weighted, it is told that the action had
 /// probability 1, which is put back too; mtr still multiplies by rounds / actions so far (1 / |A| for action sets of

@@ -64,7 +64,7 @@ void explorer_state::save(VW::io_buf& io, const std::string& state) const
 
 bool explorer_state::load(VW::io_buf& io, std::string& state) const
 {
-  if (!_saved) { return false; }
+  if (_saved_version == 0) { return false; }
 
   section_header header{};
   if (io.bin_read_fixed(reinterpret_cast<char*>(&header), sizeof(header)) != sizeof(header) ||
@@ -72,10 +72,10 @@ bool explorer_state::load(VW::io_buf& io, std::string& state) const
   {
     throw_damaged("it is not where it should be");
   }
-  if (header.version != STATE_VERSION)
+  if (header.version != _saved_version)
   {
     THROW("the model's state of --" << _flag << " has format version " << header.version
-                                    << ", and this program reads version " << STATE_VERSION);
+                                    << ", and this program reads versions 3 and " << STATE_VERSION);
   }
   if (header.own_checksum != header.compute_own_checksum()) { throw_damaged("it does not match its checksum"); }
   if (header.state_size > LARGEST_SIZE || header.below_size > LARGEST_SIZE)

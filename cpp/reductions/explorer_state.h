@@ -8,7 +8,7 @@
 
 namespace opo_cmab
 {
-constexpr uint32_t STATE_VERSION = 3;
+constexpr uint32_t STATE_VERSION = 4;
 
 /// An explorer's section of a model file. VW loads a file that is cut short or altered in silence; so the section
 /// carries its length and a checksum of itself and of all that follows it, which is what the reductions below save, the
@@ -17,24 +17,25 @@ class explorer_state
 {
 public:
   /// \param flag the explorer's, of at most 8 letters
-  /// \param saved whether the model to be loaded, if any, has such a section: else there is nothing to load, and the
-  ///        explorer starts anew from the model's weights
-  explorer_state(std::string flag, VW::LEARNER::learner& base, bool saved)
+  /// \param saved_version the format version of this section in the model to be loaded; 0: there is none, and the
+  ///        explorer starts from scratch with the model's weights
+  explorer_state(std::string flag, VW::LEARNER::learner& base, uint32_t saved_version)
       : _flag(std::move(flag))
       , _base(base)
-      , _saved(saved)
+      , _saved_version(saved_version)
   {
   }
 
   void save(VW::io_buf& io, const std::string& state) const;
   /// \return false if the model holds no state
   bool load(VW::io_buf& io, std::string& state) const;
+  uint32_t saved_version() const { return _saved_version; }
   [[noreturn]] void throw_damaged(const std::string& what) const;
 
 private:
   std::string _flag;
   VW::LEARNER::learner& _base;
-  bool _saved;
+  uint32_t _saved_version;
 
   std::string serialize_below() const;
 };

@@ -1,5 +1,6 @@
 #include "reductions/opo_tap.h"
 
+#include "reductions/parts.h"
 #include "vw/common/vw_exception.h"
 #include "vw/config/options.h"
 #include "vw/core/example.h"
@@ -53,8 +54,9 @@ void tap::note_feature(tap& self, float x, uint64_t index)
   if (!self._past.add(self.number_of(index), x)) { self._past.add_unchanged(self._all.weights[index], x); }
 }
 
-void tap::note_weight(tap& self, float, uint64_t index)
+void tap::note_weight(tap& self, float x, uint64_t index)
 {
+  self._learnt_prediction += static_cast<double>(x) * self._all.weights[index];
   self._indices.push_back(index);
   self._learnt.push_back({self.number_of(index), self._all.weights[index], 0.f});
 }
@@ -79,6 +81,7 @@ void tap::learn(learner& base, VW::example& ec)
   look_up_layout();
   _indices.clear();
   _learnt.clear();
+  _learnt_prediction = 0.;
   VW::foreach_feature<tap, uint64_t, note_weight>(_all, ec, *this);
   learn_or_update(base, ec);
   for (std::size_t i = 0; i < _learnt.size(); ++i) { _learnt[i].after = _all.weights[_indices[i]]; }
@@ -105,8 +108,9 @@ std::shared_ptr<learner> VW::reductions::opo_tap_setup(VW::setup_base_i& stack_b
   const auto budget = options.get_typed_option<int32_t>("opo_budget").value();  // checked by the explorer
 
   auto base = require_singleline(stack_builder.setup_base_learner());
-  return make_reduction_learner(VW::make_unique<tap>(*stack_builder.get_all_pointer(), static_cast<uint32_t>(budget)),
-      base, learn, predict, stack_builder.get_setupfn_name(opo_tap_setup))
+  auto data = VW::make_unique<tap>(*stack_builder.get_all_pointer(), static_cast<uint32_t>(budget));
+  opo_cmab::parts_of(stack_builder).tap = data.get();
+  return make_reduction_learner(std::move(data), base, learn, predict, stack_builder.get_setupfn_name(opo_tap_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)
       .set_update(update)
       .build();

@@ -24,6 +24,9 @@ public:
   /// Of each action, of each round or segment: the change from predictor to predictor. To be handed back all zero.
   double* stop_noting();
 
+  /// Of the last example learnt: what was predicted for it before.
+  double learnt_prediction() const { return _learnt_prediction; }
+
   void predict(VW::LEARNER::learner& base, VW::example& ec);
   template <void (*learn_or_update)(VW::LEARNER::learner& base, VW::example& ec)>
   void learn(VW::LEARNER::learner& base, VW::example& ec);
@@ -37,6 +40,7 @@ private:
   std::size_t _noted = 0;
   std::vector<double> _changes;
   weight_history::past_predictions _past;
+  double _learnt_prediction = 0.;
   std::vector<uint64_t> _indices;
   std::vector<weight_history::change> _learnt;
 

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "kernel/policy.h"
+#include "kernel/segments.h"
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+// Costs in any unit: the range that they lie in, which makes losses in [0, 1] of them. Pure math, nothing of VW.
+namespace opo_cmab
+{
+/// The range of the costs. An end that is not given is learnt: it moves out to the costs that are seen.
+class cost_range
+{
+public:
+  /// Before two different costs have been seen the range is not known, and what was seen counts as this loss: nothing
+  /// better is known yet, as where clicks are rare.
+  static constexpr double LOSS_WHILE_UNKNOWN = 1.;
+
+  void fix_min(double min);
+  void fix_max(double max);
+
+  /// Widens the range to hold a cost. A learnt end moves by at least an eighth of the width, so that costs which grow
+  /// for ever change the range a few hundred times at most.
+  /// \return whether the range has changed
+  bool observe(double cost);
+
+  bool known() const { return _min < _max; }
+  bool fixed() const { return _min_is_fixed && _max_is_fixed; }
+  double min() const { return _min; }
+  double max() const { return _max; }
+  double width() const { return _max - _min; }
+
+  /// In [0, 1]; a cost outside of a range that was given is clipped to it.
+  double loss(double cost) const;
+
+  /// The ends as they were saved.
+  /// \return false if they are no range, or not one with the ends that are given
+  bool restore(double min, double max);
+
+private:
+  bool _min_is_fixed = false;
+  bool _max_is_fixed = false;
+  double _min = std::numeric_limits<double>::infinity();
+  double _max = -std::numeric_limits<double>::infinity();
+};
+
+/// The cost ranges that past predictors were learnt in. A predictor keeps its meaning when the range widens.
+class range_history
+{
+public:
+  class entry
+  {
+  public:
+    uint32_t predictor;  ///< the first one of this range, counted from 0
+    double min;
+    double max;
+  };
+
+  /// The range as it is when a predictor is learnt, where it differs from the last. What comes before the first known
+  /// range counts as learnt in it.
+  void append(uint32_t predictor, const cost_range& range);
+
+  /// What predictions of the past mean as losses in the last range, a prediction being a loss in the range of its time.
+  /// A segment in which the range changes has the average of its ranges.
+  std::vector<loss_map::piece> pieces(const segments& past) const;
+
+  const std::vector<entry>& entries() const { return _entries; }
+  /// \return false if these are no ranges that append could have made
+  bool restore(std::vector<entry> entries);
+
+private:
+  std::vector<entry> _entries;
+};
+}  // namespace opo_cmab

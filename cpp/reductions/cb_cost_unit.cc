@@ -1,0 +1,390 @@
+#include "reductions/cb_cost_unit.h"
+
+#include "reductions/explorer_setup.h"
+#include "reductions/parts.h"
+#include "vw/common/vw_exception.h"
+#include "vw/config/options.h"
+#include "vw/core/cb.h"
+#include "vw/core/example.h"
+#include "vw/core/global_data.h"
+#include "vw/core/learner.h"
+#include "vw/core/loss_functions.h"
+#include "vw/core/scope_exit.h"
+#include "vw/core/setup_base.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+
+/*
+The one room for units of cost, directly above cb_adf. Users write a click as -1, a latency in milliseconds, a price in
+euros; gd's steps are made for labels of about 1; and explorers compare costs with bonuses. So costs are mapped on
+their way down, to the same labels whatever their unit, and scores on their way up, to losses in [0, 1]. Under logistic
+loss scores are margins, and become losses through the sigmoid. Sensitivities (RegCB, AdaCB) follow by the chain rule.
+
+The cost range is given (--cb_min_cost, --cb_max_cost) or learnt from the costs that are seen.
+*/
+
+using namespace VW::config;
+using namespace VW::LEARNER;
+
+namespace opo_cmab
+{
+float cost_unit::label(double cost) const
+{
+  if (raw) { return static_cast<float>(cost); }
+  return static_cast<float>(range.loss(cost) - (logistic ? 0. : START));
+}
+
+// What the explorer sees is offset + scale * score, or offset + scale * sigmoid(score).
+double cost_unit::offset() const
+{
+  if (!raw) { return logistic ? 0. : START; }
+  if (shows_costs) { return label_min; }
+  return ((logistic ? label_min : 0.) - range.min()) / range.width();
+}
+
+double cost_unit::scale() const
+{
+  if (!raw) { return 1.; }
+  const double labels = logistic ? label_max - label_min : 1.;
+  return shows_costs ? labels : labels / range.width();
+}
+
+float cost_unit::seen(float score) const
+{
+  const auto a = static_cast<float>(offset());
+  const auto b = static_cast<float>(scale());
+  return logistic ? a + b / (1.f + std::exp(-score)) : a + b * score;
+}
+
+namespace
+{
+float sigmoid_of(float seen, double offset, double scale)  // kept off 0 and 1, where the margin is infinite
+{
+  const auto p = static_cast<float>((seen - offset) / scale);
+  return std::min(std::max(p, FLT_EPSILON), 1.f - FLT_EPSILON);
+}
+}  // namespace
+
+float cost_unit::score_of(float seen) const
+{
+  if (!logistic) { return static_cast<float>((seen - offset()) / scale()); }
+  const float p = sigmoid_of(seen, offset(), scale());
+  return std::log(p / (1.f - p));
+}
+
+float cost_unit::label_of(float seen) const
+{
+  if (!raw) { return static_cast<float>(seen - offset()); }
+  return shows_costs ? seen : static_cast<float>(range.min() + range.width() * seen);
+}
+
+float cost_unit::slope_at(float seen) const
+{
+  const auto b = static_cast<float>(scale());
+  if (!logistic) { return b; }
+  const float p = sigmoid_of(seen, offset(), scale());
+  return b * p * (1.f - p);
+}
+
+double cost_unit::loss_of(double score) const
+{
+  const double value = offset() + scale() * (logistic ? 1. / (1. + std::exp(-score)) : score);
+  return std::min(1., std::max(0., value));
+}
+
+opo_cmab::loss_map cost_unit::loss_map(const range_history& ranges, const segments& past) const
+{
+  opo_cmab::loss_map result;
+  result.logistic = logistic;
+  if (raw) { result.pieces = {{SIZE_MAX, offset(), scale()}}; }
+  else
+  {
+    result.pieces = ranges.pieces(past);
+    for (auto& piece : result.pieces) { piece.offset += piece.scale * offset(); }
+  }
+  return result;
+}
+}  // namespace opo_cmab
+
+namespace
+{
+using opo_cmab::cost_unit;
+
+class cb_cost_unit
+{
+public:
+  cb_cost_unit(std::unique_ptr<cost_unit> unit, learner& base, uint32_t saved_version, VW::io::logger logger)
+      : _unit(std::move(unit))
+      , _state("costs", base, saved_version)
+      , _logger(std::move(logger))
+  {
+  }
+
+  void predict(learner& base, VW::multi_ex& examples);
+  void learn(learner& base, VW::multi_ex& examples);
+  float sensitivity(learner& base, VW::example& ec);
+  void save_load(VW::io_buf& io, bool read, bool text);
+  void persist_metrics(VW::metric_sink& metrics) const;
+
+private:
+  std::unique_ptr<cost_unit> _unit;
+  opo_cmab::explorer_state _state;
+  VW::io::logger _logger;
+  bool _warned_of_cost = false;
+
+  void show(VW::multi_ex& examples) const;
+  void observe(float cost);
+};
+
+void cb_cost_unit::show(VW::multi_ex& examples) const
+{
+  for (auto& pred : examples[0]->pred.a_s) { pred.score = _unit->seen(pred.score); }
+}
+
+void cb_cost_unit::predict(learner& base, VW::multi_ex& examples)
+{
+  base.predict(examples);
+  show(examples);
+}
+
+void cb_cost_unit::learn(learner& base, VW::multi_ex& examples)
+{
+  auto* observed = opo_cmab::find_observed(examples);
+  const float cost = observed != nullptr ? observed->cost : 0.f;
+  auto restore = VW::scope_exit(
+      [&]
+      {
+        if (observed != nullptr) { observed->cost = cost; }
+      });
+  if (observed != nullptr)
+  {
+    observe(cost);
+    observed->cost = _unit->label(cost);
+  }
+  base.learn(examples);
+  if (base.learn_returns_prediction) { show(examples); }
+}
+
+void cb_cost_unit::observe(float cost)
+{
+  if (!std::isfinite(cost)) { THROW("the cost " << cost << " is not finite: costs must be finite numbers"); }
+  _unit->range.observe(cost);
+  const auto& range = _unit->range;
+  if (_warned_of_cost || _unit->shows_costs || !range.known() || (cost >= range.min() && cost <= range.max()))
+  {
+    return;
+  }
+  _warned_of_cost = true;
+  _logger.err_warn(
+      "The cost {} is outside of the range {} to {} that is given by --cb_min_cost and --cb_max_cost. {} "
+      "Drop these flags to let the range adapt. Further such costs are not reported.",
+      cost, range.min(), range.max(),
+      _unit->raw ? "It is learnt as it is, and predictions are clipped to the range." : "It is clipped to the range.");
+}
+
+float cb_cost_unit::sensitivity(learner& base, VW::example& ec)
+{
+  // The caller has put what it sees there, as prediction and as label; the loss below reads a score and its label.
+  const float prediction = ec.pred.scalar;
+  const float label = ec.l.simple.label;
+  ec.pred.scalar = _unit->score_of(prediction);
+  ec.l.simple.label = _unit->label_of(label);
+  const float below = base.sensitivity(ec);
+  ec.pred.scalar = prediction;
+  ec.l.simple.label = label;
+  return below * _unit->slope_at(prediction);
+}
+
+void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
+{
+  if (io.num_files() == 0) { return; }
+  auto& range = _unit->range;
+  std::array<double, 2> ends = {range.min(), range.max()};
+  if (text)
+  {
+    const auto line = range.known() ? fmt::format("cost_range = {} to {}\n", ends[0], ends[1])
+                                    : std::string("cost_range = not known yet\n");
+    io.bin_write_fixed(line.data(), line.size());
+  }
+  else if (!read) { _state.save(io, {reinterpret_cast<const char*>(ends.data()), sizeof(ends)}); }
+  else
+  {
+    std::string state;
+    if (!_state.load(io, state)) { return; }
+    if (state.size() != sizeof(ends)) { _state.throw_damaged("it is of another size"); }
+    std::memcpy(ends.data(), state.data(), sizeof(ends));
+    if (!range.restore(ends[0], ends[1])) { _state.throw_damaged("it is no range of costs"); }
+  }
+}
+
+void cb_cost_unit::persist_metrics(VW::metric_sink& metrics) const
+{
+  const auto& range = _unit->range;
+  metrics.set_bool("cost_range_known", range.known());
+  if (!range.known()) { return; }
+  metrics.set_float("cost_min", static_cast<float>(range.min()));
+  metrics.set_float("cost_max", static_cast<float>(range.max()));
+}
+
+void predict(cb_cost_unit& data, learner& base, VW::multi_ex& examples) { data.predict(base, examples); }
+void learn(cb_cost_unit& data, learner& base, VW::multi_ex& examples) { data.learn(base, examples); }
+float sensitivity(cb_cost_unit& data, learner& base, VW::example& ec) { return data.sensitivity(base, ec); }
+void save_load(cb_cost_unit& data, VW::io_buf& io, bool read, bool text) { data.save_load(io, read, text); }
+void persist_metrics(cb_cost_unit& data, VW::metric_sink& metrics) { data.persist_metrics(metrics); }
+
+/// Fixes the ends of the range that the user, the model or cbify (--loss0, --loss1) gives.
+void fix_range(opo_cmab::cost_range& range, options_i& options, float min, float max, bool zero_to_one)
+{
+  bool has_min = options.was_supplied("cb_min_cost");
+  bool has_max = options.was_supplied("cb_max_cost");
+  if (options.was_supplied("loss0") || options.was_supplied("loss1"))
+  {
+    const float sign = options.was_supplied("flip_loss_sign") ? -1.f : 1.f;
+    const auto costs = std::minmax({sign * options.get_typed_option<float>("loss0").value(),
+        sign * options.get_typed_option<float>("loss1").value()});
+    if (!has_min) { min = costs.first; }
+    if (!has_max) { max = costs.second; }
+    has_min = has_max = true;
+  }
+  if (zero_to_one)
+  {
+    if (!has_min) { min = 0.f; }
+    if (!has_max) { max = 1.f; }
+    has_min = has_max = true;
+  }
+  const bool finite = (!has_min || std::isfinite(min)) && (!has_max || std::isfinite(max));
+  if (!finite || (has_min && has_max && !(min < max)))
+  {
+    THROW("--cb_min_cost must be below --cb_max_cost, both finite: " << min << " and " << max);
+  }
+  if (has_min)
+  {
+    range.fix_min(min);
+    opo_cmab::keep_option(options, "cb_min_cost", fmt::format("{}", min));
+  }
+  if (has_max)
+  {
+    range.fix_max(max);
+    opo_cmab::keep_option(options, "cb_max_cost", fmt::format("{}", max));
+  }
+}
+
+void check_range_unit(const options_i& options, bool explorer_is_ours, float min, float max)
+{
+  for (const auto* flag : {"min_prediction", "max_prediction", "logistic_min", "logistic_max"})
+  {
+    if (options.was_supplied(flag))
+    {
+      THROW("--" << flag
+                 << " does not work where costs are mapped to their range: leave it out, or add "
+                    "--cb_cost_unit raw");
+    }
+  }
+  if (!options.was_supplied("cb_explore_adf")) { THROW("--cb_cost_unit range needs --cb_explore_adf"); }
+  if (options.was_supplied("cb_type") && options.get_typed_option<std::string>("cb_type").value() != "mtr")
+  {
+    THROW("--cb_cost_unit range needs --cb_type mtr, the default");
+  }
+  if (explorer_is_ours) { return; }
+
+  // VW's own explorers take mapped costs where they read nothing but scores.
+  for (const auto* flag : {"cover", "synthcover", "rnd", "graph_feedback", "large_action_space"})
+  {
+    if (options.was_supplied(flag)) { THROW("--cb_cost_unit range does not work with --" << flag); }
+  }
+  const bool reads_range =
+      options.was_supplied("regcb") || options.was_supplied("regcbopt") || options.was_supplied("elim");
+  const bool zero_to_one =
+      (!options.was_supplied("cb_min_cost") || min == 0.f) && (!options.was_supplied("cb_max_cost") || max == 1.f);
+  if (reads_range && !zero_to_one)
+  {
+    THROW(
+        "--cb_cost_unit range shows losses from 0 to 1 to --regcb and --elim: leave out --cb_min_cost and "
+        "--cb_max_cost, and the range is learnt");
+  }
+}
+}  // namespace
+
+std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& stack_builder)
+{
+  options_i& options = *stack_builder.get_options();
+  VW::workspace& all = *stack_builder.get_all_pointer();
+  auto& parts = opo_cmab::parts_of(stack_builder);
+  std::string unit_name;
+  std::string link;
+  float min_cost = 0.f;
+  float max_cost = 0.f;
+
+  option_group_definition new_options("[Reduction] Contextual Bandit Cost Unit");
+  new_options
+      .add(make_option("cb_cost_unit", unit_name)
+               .keep()
+               .necessary()
+               .one_of({"range", "raw"})
+               .help("range: the regression learns costs as shares of their range, so that any unit works alike. "
+                     "raw: it learns costs as they are; under logistic loss, scores become costs. Default: range for "
+                     "--opo_cmab, --fastcb and --adacb; neither for VW's own explorers"))
+      .add(make_option("cb_min_cost", min_cost)
+               .keep()
+               .help("Lower end of the cost range. Default: learnt from the costs; with --cbify, --loss0 if given"))
+      .add(make_option("cb_max_cost", max_cost)
+               .keep()
+               .help("Upper end of the cost range. Default: learnt from the costs; with --cbify, --loss1 if given"))
+      .add(make_option("cb_score_link", link).hidden().help("In models of format 3; now --cb_cost_unit raw"));
+  if (!options.add_parse_and_check_necessary(new_options)) { return nullptr; }
+
+  const bool ours = parts.explorer_is_ours;
+  if (options.was_supplied("opo_paper") && unit_name != "raw")
+  {
+    THROW("--opo_paper implies --cb_cost_unit raw, not " << unit_name);
+  }
+  auto unit = VW::make_unique<cost_unit>();
+  unit->raw = unit_name == "raw";
+  unit->logistic = all.loss_config.loss->get_type() == "logistic";
+  unit->shows_costs = unit->raw && !ours;
+  if (!options.was_supplied("cb_adf")) { THROW("--cb_cost_unit needs --cb_explore_adf or --cb_adf"); }
+  if (unit->shows_costs && !unit->logistic) { return nullptr; }  // nothing to map
+  if (unit->logistic && options.was_supplied("link"))
+  {
+    THROW("--link does not work with --cb_cost_unit, which maps scores to costs itself: leave out --link");
+  }
+  if (!unit->raw) { check_range_unit(options, ours, min_cost, max_cost); }
+  if (!ours) { opo_cmab::take_saved_state(options, parts); }
+
+  const bool zero_to_one = unit->raw && (unit->logistic || options.was_supplied("opo_paper"));
+  fix_range(unit->range, options, min_cost, max_cost, zero_to_one);
+  if (unit->logistic)
+  {
+    opo_cmab::keep_option(options, "loss_function", "logistic");
+    if (unit->raw)
+    {
+      opo_cmab::keep_option(options, "logistic_min", fmt::format("{}", unit->range.min()));
+      opo_cmab::keep_option(options, "logistic_max", fmt::format("{}", unit->range.max()));
+      unit->label_min = options.get_typed_option<float>("logistic_min").value();
+      unit->label_max = options.get_typed_option<float>("logistic_max").value();
+      if (!(unit->label_min < unit->label_max))
+      {
+        THROW("--logistic_min must be below --logistic_max: " << unit->label_min << " and " << unit->label_max);
+      }
+    }
+    // VW's default label range is -1..1, which suits no costs. It has made the loss by now, so it is made again.
+    all.loss_config.loss = VW::get_loss_function(all, "logistic", unit->label_min, unit->label_max);
+  }
+
+  auto base = require_multiline(stack_builder.setup_base_learner());
+  parts.costs = unit.get();
+  const uint32_t saved = parts.saved_state >= 4 ? parts.saved_state : 0;  // there is no such section in format 3
+  return make_reduction_learner(VW::make_unique<cb_cost_unit>(std::move(unit), *base, saved, all.logger), base, learn,
+      predict, stack_builder.get_setupfn_name(cb_cost_unit_setup))
+      .set_learn_returns_prediction(base->learn_returns_prediction)
+      .set_sensitivity(sensitivity)
+      .set_save_load(save_load)
+      .set_persist_metrics(persist_metrics)
+      .build();
+}

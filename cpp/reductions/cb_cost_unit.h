@@ -1,0 +1,61 @@
+#pragma once
+
+#include "kernel/cost_range.h"
+#include "kernel/policy.h"
+#include "reductions/explorer_state.h"
+#include "vw/core/vw_fwd.h"
+#include "vw/io/logger.h"
+
+#include <memory>
+
+namespace opo_cmab
+{
+/// How costs become the labels that the regression learns, and scores of the regression what an explorer sees.
+///
+///   unit   loss      label             what the explorer sees
+///   range  squared   loss - 1/4        score + 1/4: the loss, 0 and 1 being the ends of the cost range
+///   range  logistic  loss              sigmoid(score)
+///   raw    squared   cost              (score - min) / (max - min)
+///   raw    logistic  cost              the same of label_min + (label_max - label_min) sigmoid(score)
+///
+/// Explorers of VW that ask for raw costs under logistic loss see costs, not losses.
+class cost_unit
+{
+public:
+  cost_range range;
+  bool raw = false;
+  bool logistic = false;
+  bool shows_costs = false;
+  float label_min = 0.f;  ///< of the logistic loss
+  float label_max = 1.f;
+
+  /// The model starts a quarter of the range above the best cost: an action that was never tried looks good, but not
+  /// perfect. Measured on 179 data sets, docs/results/costs.md.
+  static constexpr double START = 0.25;
+
+  float label(double cost) const;
+  /// What the explorer sees of a score.
+  float seen(float score) const;
+  /// The score that is seen so, and the label; the change of what is seen with the score.
+  float score_of(float seen) const;
+  float label_of(float seen) const;
+  float slope_at(float seen) const;
+
+  /// A prediction as a loss in [0, 1], of the model as it is.
+  double loss_of(double score) const;
+  /// What past predictions mean.
+  opo_cmab::loss_map loss_map(const range_history& ranges, const segments& past) const;
+
+private:
+  double offset() const;
+  double scale() const;
+};
+}  // namespace opo_cmab
+
+namespace VW
+{
+namespace reductions
+{
+std::shared_ptr<VW::LEARNER::learner> cb_cost_unit_setup(VW::setup_base_i& stack_builder);
+}  // namespace reductions
+}  // namespace VW

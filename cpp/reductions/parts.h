@@ -1,0 +1,35 @@
+#pragma once
+
+#include "vw/core/setup_base.h"
+
+#include <cstdint>
+
+namespace opo_cmab
+{
+class cost_unit;
+class tap;
+
+/// What our reductions know of each other while a stack is set up. Each sets its own part; a reduction further up finds
+/// it there once its base is set up, and may keep it: the base lives as long as it does.
+class parts
+{
+public:
+  bool explorer_is_ours = false;
+  uint32_t saved_state = 0;  ///< the format version of the explorer's state in the model to be loaded; 0: it has none
+  cost_unit* costs = nullptr;
+  opo_cmab::tap* tap = nullptr;
+};
+
+/// Implemented by our stack builder.
+class parts_owner
+{
+public:
+  virtual ~parts_owner() = default;
+  virtual opo_cmab::parts& get_parts() = 0;
+};
+
+inline parts& parts_of(VW::setup_base_i& stack_builder)
+{
+  return dynamic_cast<parts_owner&>(stack_builder).get_parts();
+}
+}  // namespace opo_cmab
