@@ -1,4 +1,4 @@
-"""--fastcb, --adacb and --cb_score_link: their formulas on stock VW's scores, and what explorers have in common."""
+"""--fastcb, --adacb and --cb_cost_unit raw: their formulas on stock VW's scores, and what explorers have in common."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from streams import random_rounds, with_probability_one, write
 INTERACTIONS = "-q sa"
 EXPLORERS = ["--fastcb", "--adacb"]
 LOSSES = ["", "--loss_function logistic"]
+RAW = "--cb_cost_unit raw --cb_min_cost 0 --cb_max_cost 1"
 STOCK_SCORES = "--cb_adf --cb_type mtr"
 STOCK_MARGINS = "--cb_adf --cb_type mtr --loss_function logistic --logistic_min 0 --logistic_max 1"
 
@@ -22,7 +23,7 @@ def greediness(rounds, scale=10.0, exponent=0.5):
 def test_fastcb_equals_its_formula_on_stock_scores(ours, stock, seed, settings):
     scale, exponent = settings
     rounds = random_rounds(seed)
-    arguments = f"--cb_explore_adf --fastcb --gamma_scale {scale} --gamma_exponent {exponent}"
+    arguments = f"--cb_explore_adf --fastcb {RAW} --gamma_scale {scale} --gamma_exponent {exponent}"
     got = ours(f"{arguments} {INTERACTIONS}", rounds)
     scores = stock(f"{STOCK_SCORES} {INTERACTIONS}", with_probability_one(rounds))
     for t, (p, f) in enumerate(zip(got, scores, strict=True)):
@@ -32,7 +33,7 @@ def test_fastcb_equals_its_formula_on_stock_scores(ours, stock, seed, settings):
 @pytest.mark.parametrize("seed", range(3))
 def test_fastcb_under_logistic_loss_equals_its_formula_on_linked_margins(ours, stock, seed):
     rounds = random_rounds(seed)
-    got = ours(f"--cb_explore_adf --fastcb --loss_function logistic {INTERACTIONS}", rounds)
+    got = ours(f"--cb_explore_adf --fastcb {RAW} --loss_function logistic {INTERACTIONS}", rounds)
     margins = stock(f"{STOCK_MARGINS} {INTERACTIONS}", with_probability_one(rounds))
     for t, (p, m) in enumerate(zip(got, margins, strict=True)):
         assert_allclose(p, fastcb(sigmoid(m), greediness(t)), atol=1e-4, err_msg=f"round {t}")
@@ -40,7 +41,7 @@ def test_fastcb_under_logistic_loss_equals_its_formula_on_linked_margins(ours, s
 
 def test_fastcb_maps_another_cost_range_to_0_1(ours, stock):
     rounds = random_rounds(5, costs=(-2.0, 6.0))
-    got = ours(f"--cb_explore_adf --fastcb --cb_min_cost -2 --cb_max_cost 6 {INTERACTIONS}", rounds)
+    got = ours(f"--cb_explore_adf --fastcb --cb_cost_unit raw --cb_min_cost -2 --cb_max_cost 6 {INTERACTIONS}", rounds)
     scores = stock(f"{STOCK_SCORES} {INTERACTIONS}", with_probability_one(rounds))
     for t, (p, f) in enumerate(zip(got, scores, strict=True)):
         assert_allclose(p, fastcb((np.array(f) + 2) / 8, greediness(t)), atol=1e-4, err_msg=f"round {t}")
@@ -49,7 +50,7 @@ def test_fastcb_maps_another_cost_range_to_0_1(ours, stock):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_link_gives_stock_squarecb_costs_instead_of_margins(ours, stock, seed):
     rounds = with_probability_one(random_rounds(seed))
-    got = ours(f"--cb_explore_adf --squarecb --loss_function logistic --cb_score_link logistic {INTERACTIONS}", rounds)
+    got = ours(f"--cb_explore_adf --squarecb --loss_function logistic --cb_cost_unit raw {INTERACTIONS}", rounds)
     margins = stock(f"{STOCK_MARGINS} {INTERACTIONS}", rounds)
     for t, (p, m) in enumerate(zip(got, margins, strict=True)):
         assert_allclose(p, squarecb(sigmoid(m), greediness(t)), atol=1e-4, err_msg=f"round {t}")
@@ -58,7 +59,7 @@ def test_the_link_gives_stock_squarecb_costs_instead_of_margins(ours, stock, see
 def test_the_link_maps_margins_to_the_label_range_the_user_gives(ours, stock):
     rounds = with_probability_one(random_rounds(3, costs=(0.0, 4.0)))
     label_range = "--loss_function logistic --logistic_min -1 --logistic_max 5"
-    got = ours(f"--cb_adf --cb_score_link logistic {label_range}", rounds)
+    got = ours(f"--cb_adf --cb_cost_unit raw {label_range}", rounds)
     margins = stock(f"{STOCK_SCORES} {label_range}", rounds)
     for p, m in zip(got, margins, strict=True):
         assert_allclose(p, -1 + 6 * sigmoid(m), atol=1e-4)
@@ -68,7 +69,7 @@ def test_the_link_maps_margins_to_the_label_range_the_user_gives(ours, stock):
 @pytest.mark.parametrize("mellowness", [0.001, 0.1])
 def test_adacb_equals_its_formula_on_stock_scores_and_stock_plausible_sets(ours, stock, seed, mellowness):
     rounds = with_probability_one(random_rounds(seed))
-    got = ours(f"--cb_explore_adf --adacb --mellowness {mellowness} {INTERACTIONS}", rounds)
+    got = ours(f"--cb_explore_adf --adacb {RAW} --mellowness {mellowness} {INTERACTIONS}", rounds)
     scores = stock(f"{STOCK_SCORES} {INTERACTIONS}", rounds)
     # Stock RegCB is uniform over the plausible actions: from stock VW's own sensitivities.
     regcb = stock(f"--cb_explore_adf --regcb --mellowness {mellowness} {INTERACTIONS}", rounds)
@@ -87,7 +88,7 @@ def test_sensitivities_follow_the_link_by_the_chain_rule(ours, stock, logistic, 
     step, mellowness = (0.5, 0.0005) if logistic else (0.05, 0.02)
     sgd = f"--sgd -l {step} --power_t 0"
     rounds = with_probability_one(random_rounds(11, n=80))
-    link = "--loss_function logistic --cb_score_link logistic" if logistic else ""
+    link = f"{RAW} --loss_function logistic" if logistic else RAW if explorer == "--adacb" else ""
     got = ours(f"--cb_explore_adf {explorer} --mellowness {mellowness} {sgd} {link}", rounds)
     scores = stock(f"{STOCK_MARGINS if logistic else STOCK_SCORES} {sgd}", rounds)
     kinds = set()
@@ -154,8 +155,9 @@ def test_learning_does_not_depend_on_the_logged_probabilities(ours, explorer):
     [
         *(f"{explorer} {loss}" for explorer in EXPLORERS for loss in LOSSES),
         "--adacb --cb_min_cost -0.3333333 --mellowness 0.0123456789",
-        "--fastcb --loss_function logistic --logistic_min -0.5 --logistic_max 1.25",
-        "--squarecb --loss_function logistic --cb_score_link logistic",
+        f"--fastcb {RAW} --loss_function logistic --logistic_min -0.5 --logistic_max 1.25",
+        "--squarecb --cb_cost_unit range",
+        "--squarecb --loss_function logistic --cb_cost_unit raw",
     ],
 )
 @pytest.mark.parametrize("split", [1, 23])
@@ -214,16 +216,29 @@ REFUSED = [
     ("--adacb --mellowness -1", ["--mellowness"]),
     ("--fastcb --epsilon 1.5", ["--epsilon", "1.5"]),
     ("--fastcb --epsilon -0.1", ["--epsilon"]),
-    ("--fastcb --cb_min_cost 1", ["--cb_min_cost", "--cb_max_cost"]),
+    ("--fastcb --cb_min_cost 1 --cb_max_cost 1", ["--cb_min_cost", "--cb_max_cost"]),
     ("--adacb --cb_min_cost 3 --cb_max_cost 2", ["--cb_min_cost", "--cb_max_cost"]),
     ("--fastcb --cb_type dr", ["cb_type"]),
     ("--fastcb --loss_function hinge", ["--loss_function", "hinge"]),
     ("--adacb --loss_function poisson", ["--loss_function", "poisson"]),
     ("--fastcb --large_action_space", ["--large_action_space"]),
-    ("--squarecb --cb_score_link logistic", ["--cb_score_link", "--loss_function logistic"]),
-    ("--squarecb --cb_score_link probit", ["cb_score_link"]),
     ("--fastcb --loss_function logistic --link logistic", ["--link"]),
-    ("--fastcb --loss_function logistic --logistic_min 2", ["--logistic_min", "--logistic_max"]),
+    ("--fastcb --loss_function logistic --logistic_min 2", ["--logistic_min", "--cb_cost_unit raw"]),
+    (f"--fastcb {RAW} --loss_function logistic --logistic_min 2", ["--logistic_min", "--logistic_max"]),
+    ("--squarecb --cb_cost_unit probit", ["cb_cost_unit"]),
+    *(
+        (f"{flags} --cb_cost_unit range", [name])
+        for flags, name in [
+            ("--cover 3", "--cover"),
+            ("--synthcover", "--synthcover"),
+            ("--rnd 2", "--rnd"),
+            ("--cb_type dr", "--cb_type"),
+            ("--cb_type ips", "--cb_type"),
+            ("--regcb --cb_min_cost -1", "--regcb"),
+            ("--squarecb --elim --cb_max_cost 2", "--elim"),
+            ("--squarecb --min_prediction 0", "--min_prediction"),
+        ]
+    ),
 ]
 
 
@@ -237,9 +252,9 @@ def test_what_cannot_work_is_refused_at_the_start_by_name(vw, tmp_path, argument
 
 
 def test_the_link_without_cb_adf_is_refused(vw):
-    result = vw("--cb_score_link logistic --loss_function logistic", check=False)
+    result = vw("--cb_cost_unit raw --loss_function logistic", check=False)
     assert result.returncode == 1
-    assert "--cb_score_link needs --cb_explore_adf or --cb_adf" in result.stdout + result.stderr
+    assert "--cb_cost_unit needs --cb_explore_adf or --cb_adf" in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -265,9 +280,10 @@ def test_a_stock_model_s_weights_are_taken_and_exploration_starts_anew(ours, sto
     stock(f"{STOCK_SCORES} {INTERACTIONS}", before, save=model)
     got = ours(f"-i {model} --cb_explore_adf {explorer}", rounds)
     assert_allclose(got[0], 1 / len(got[0]), atol=1e-6)
-    if explorer == "--fastcb":
+    flagged = ours(f"-i {model} --cb_explore_adf {explorer} --cb_min_cost 0 --cb_max_cost 1", rounds)
+    if explorer == "--fastcb":  # weights of stock models are in costs as they are, and stay so
         scores = stock(f"-i {model}", rounds)
-        for t, (p, f) in enumerate(zip(got, scores, strict=True)):
+        for t, (p, f) in enumerate(zip(flagged, scores, strict=True)):
             assert_allclose(p, fastcb(f, greediness(t)), atol=1e-4, err_msg=f"round {t}")
 
 

@@ -21,7 +21,8 @@ from benchmarks import load
 
 MODELS = Path(__file__).parent / "models"
 SETTINGS = {"eta": 10.0, "gamma": 0.5, "decay": 1.0}
-OPO = "--cb_explore_adf --opo_cmab --opo_eta 10 --opo_gamma 0.5 --opo_decay 1"
+OPO = "--cb_explore_adf --opo_cmab --opo_paper --opo_eta 10 --opo_gamma 0.5"
+RAW = "--cb_cost_unit raw --cb_min_cost 0 --cb_max_cost 1"
 LOGISTIC = "--loss_function logistic"
 
 # VW's arguments, and how the stream is made.
@@ -89,7 +90,7 @@ def test_probabilities_equal_algorithm_1_on_stock_models(ours, stock, stream, lo
 def test_other_settings_equal_algorithm_1(ours, stock, settings, seed):
     rounds = random_rounds(seed)
     flags = " ".join(f"--opo_{name} {value}" for name, value in settings.items())
-    got = ours(f"--cb_explore_adf --opo_cmab {flags} -q sa", rounds)
+    got = ours(f"--cb_explore_adf --opo_cmab {RAW} {flags} -q sa", rounds)
     assert_equal(got, oracle(stock, "-q sa", rounds, **settings))
 
 
@@ -105,7 +106,8 @@ def test_another_cost_range_is_mapped_to_0_1(ours, stock, logistic):
 def test_a_budget_replays_the_average_of_stock_models_over_each_segment(ours, stock, stream, logistic):
     arguments, more = STREAMS[stream]
     rounds = random_rounds(len(stream), n=60, **more)
-    got = ours(f"{OPO} --opo_budget 12 {arguments} {LOGISTIC if logistic else ''}", rounds)
+    flags = "--opo_eta 10 --opo_gamma 0.5 --opo_decay 1 --opo_budget 12"
+    got = ours(f"--cb_explore_adf --opo_cmab {RAW} {flags} {arguments} {LOGISTIC if logistic else ''}", rounds)
     loss = f"{LOGISTIC} --logistic_min 0 --logistic_max 1" if logistic else ""
     models = stock(f"--cb_adf --cb_type mtr {arguments} {loss}", with_probability_one(rounds), every_model=True)
     for t, predictions in enumerate(models[1:], 1):
@@ -117,12 +119,13 @@ def test_a_budget_replays_the_average_of_stock_models_over_each_segment(ours, st
 
 def test_a_budget_changes_nothing_until_it_is_used_up_and_then_bounds_the_history(ours, vw, tmp_path):
     rounds = random_rounds(31, n=120)
-    exact, bounded = ours(f"{OPO} -q sa", rounds), ours(f"{OPO} -q sa --opo_budget 40", rounds)
+    arguments = "--cb_explore_adf --opo_cmab -q sa --opo_budget"
+    exact, bounded = ours(f"{arguments} 0", rounds), ours(f"{arguments} 40", rounds)
     for t in range(41):
         assert_allclose(bounded[t], exact[t], atol=1e-6)
     assert any(np.abs(np.subtract(b, e)).max() > 1e-6 for b, e in zip(bounded, exact, strict=True))
     metrics = tmp_path / "metrics"
-    vw(f"-d {write(tmp_path / 'data', rounds)} {OPO} -q sa --opo_budget 40 --extra_metrics {metrics}")
+    vw(f"-d {write(tmp_path / 'data', rounds)} {arguments} 40 --extra_metrics {metrics}")
     found = json.loads(metrics.read_text())["cb_explore_adf_opo_cmab"]
     assert found["opo_rounds"] == 120
     assert found["opo_segments"] <= 40
@@ -203,10 +206,12 @@ def test_passes_go_on_with_the_same_history(vw, ours, tmp_path):
     [
         f"{OPO} -q sa",
         f"{OPO} -q :: {LOGISTIC}",
+        "--cb_explore_adf --opo_cmab -q sa",
+        f"--cb_explore_adf --opo_cmab -q :: {LOGISTIC} --opo_noise_scale 0.7",
         "--cb_explore_adf --opo_cmab --opo_beta 0.3333333 --opo_eta 33.33333 --ftrl",
         "--cb_explore_adf --opo_cmab --cb_max_cost 2 --opo_importance_weighted --sparse_weights",
-        f"--cb_explore_adf --opo_cmab {LOGISTIC} --logistic_min -0.5 --logistic_max 1.5 --epsilon 0.1",
-        f"{OPO} -q :: --opo_budget 10",
+        f"--cb_explore_adf --opo_cmab {RAW} {LOGISTIC} --logistic_min -0.5 --logistic_max 1.5 --epsilon 0.1",
+        "--cb_explore_adf --opo_cmab -q :: --opo_budget 10",
         f"--cb_explore_adf --opo_cmab {LOGISTIC} --opo_budget 4",
     ],
 )
@@ -335,7 +340,17 @@ REFUSED = [
     ("--cb_type dr", "cb_type"),
     ("--epsilon 2", "--epsilon"),
     ("--epsilon -0.5", "--epsilon"),
-    ("--cb_min_cost 2", "--cb_min_cost"),
+    ("--cb_min_cost 2 --cb_max_cost 1", "--cb_min_cost"),
+    ("--opo_paper --opo_decay 0.9", "--opo_paper implies --opo_decay 1"),
+    ("--opo_paper --opo_budget 64", "--opo_paper implies --opo_budget 0"),
+    ("--opo_paper --opo_noise_scale 1", "--opo_paper and --opo_noise_scale"),
+    ("--opo_paper --cb_cost_unit range", "--opo_paper implies --cb_cost_unit raw"),
+    ("--opo_gamma 1 --opo_noise_scale 1", "--opo_gamma and --opo_noise_scale"),
+    ("--opo_noise_scale -1", "--opo_noise_scale"),
+    ("--min_prediction 0", "--min_prediction"),
+    ("--max_prediction 1", "--max_prediction"),
+    ("--cb_cost_unit euros", "cb_cost_unit"),
+    ("--loss_function logistic --logistic_max 2", "--logistic_max"),
     ("--loss_function hinge", "--loss_function"),
     ("--loss_function quantile", "--loss_function"),
     ("--nn 3", "nn"),
@@ -383,19 +398,11 @@ def test_settings_that_contradict_the_model_are_refused(ours, tmp_path):
         ("--opo_decay 0.5", "opo_decay"),
         ("--opo_beta 1", "opo_beta"),
         ("--opo_budget 64", "opo_budget"),
-        ("--cb_max_cost 3", "cb_max_cost"),
+        ("--cb_cost_unit range", "cb_cost_unit"),
         ("--squarecb", "squarecb"),
     ]:
         with pytest.raises(RuntimeError, match=named):
             ours(f"-i {model} {arguments}", [])
-
-
-def test_costs_outside_of_the_range_are_warned_of_once(vw, tmp_path):
-    data, out = write(tmp_path / "data", random_rounds(25, costs=(-5.0, 5.0))), tmp_path / "out"
-    result = vw(f"-d {data} {OPO} -p {out}")
-    message = result.stdout + result.stderr
-    assert message.count("outside of --cb_min_cost") == 1
-    assert_allclose([sum(p) for p in program_predictions(out)], 1, atol=1e-5)
 
 
 # -- daemon -----------------------------------------------------------------------------------------------------------

@@ -27,11 +27,7 @@ bool cost_range::observe(double cost)
   return _min != old_min || _max != old_max;
 }
 
-double cost_range::loss(double cost) const
-{
-  if (!known()) { return LOSS_WHILE_UNKNOWN; }
-  return std::min(1., std::max(0., (cost - _min) / width()));
-}
+double cost_range::loss(double cost) const { return std::min(1., std::max(0., (cost - _min) / width())); }
 
 bool cost_range::restore(double min, double max)
 {

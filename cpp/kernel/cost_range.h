@@ -14,10 +14,6 @@ namespace opo_cmab
 class cost_range
 {
 public:
-  /// Before two different costs have been seen the range is not known, and what was seen counts as this loss: nothing
-  /// better is known yet, as where clicks are rare.
-  static constexpr double LOSS_WHILE_UNKNOWN = 1.;
-
   void fix_min(double min);
   void fix_max(double max);
 
@@ -32,7 +28,7 @@ public:
   double max() const { return _max; }
   double width() const { return _max - _min; }
 
-  /// In [0, 1]; a cost outside of a range that was given is clipped to it.
+  /// In [0, 1]; a cost outside of a range that was given is clipped to it. The range must be known.
   double loss(double cost) const;
 
   /// The ends as they were saved.

@@ -34,23 +34,41 @@ using namespace VW::LEARNER;
 
 namespace opo_cmab
 {
+namespace
+{
+/// The label of the first costs, while they are all the same: that of the worst cost, as where clicks are rare. If they
+/// turn out to be the best it is too large, which did not matter on data sets.
+constexpr double FIRST_LABEL = 1. - cost_unit::START;
+}  // namespace
+
+void cost_unit::observe(double cost)
+{
+  const bool was_known = range.known();
+  const double first_cost = range.max();
+  range.observe(cost);
+  if (!was_known && range.known()) { negative = std::isfinite(first_cost) && range.max() > first_cost; }
+}
+
 float cost_unit::label(double cost) const
 {
   if (raw) { return static_cast<float>(cost); }
-  return static_cast<float>(range.loss(cost) - (logistic ? 0. : START));
+  if (!range.known()) { return static_cast<float>(logistic ? 1. : FIRST_LABEL); }
+  const double loss = range.loss(cost);
+  if (logistic) { return static_cast<float>(negative ? 1. - loss : loss); }
+  return static_cast<float>(sign() * (loss - START));
 }
 
 // What the explorer sees is offset + scale * score, or offset + scale * sigmoid(score).
 double cost_unit::offset() const
 {
-  if (!raw) { return logistic ? 0. : START; }
+  if (!raw) { return !logistic ? START : negative ? 1. : 0.; }
   if (shows_costs) { return label_min; }
   return ((logistic ? label_min : 0.) - range.min()) / range.width();
 }
 
 double cost_unit::scale() const
 {
-  if (!raw) { return 1.; }
+  if (!raw) { return sign(); }
   const double labels = logistic ? label_max - label_min : 1.;
   return shows_costs ? labels : labels / range.width();
 }
@@ -80,13 +98,13 @@ float cost_unit::score_of(float seen) const
 
 float cost_unit::label_of(float seen) const
 {
-  if (!raw) { return static_cast<float>(seen - offset()); }
+  if (!raw) { return static_cast<float>((seen - offset()) / scale()); }
   return shows_costs ? seen : static_cast<float>(range.min() + range.width() * seen);
 }
 
 float cost_unit::slope_at(float seen) const
 {
-  const auto b = static_cast<float>(scale());
+  const auto b = static_cast<float>(std::abs(scale()));
   if (!logistic) { return b; }
   const float p = sigmoid_of(seen, offset(), scale());
   return b * p * (1.f - p);
@@ -106,7 +124,11 @@ opo_cmab::loss_map cost_unit::loss_map(const range_history& ranges, const segmen
   else
   {
     result.pieces = ranges.pieces(past);
-    for (auto& piece : result.pieces) { piece.offset += piece.scale * offset(); }
+    for (auto& piece : result.pieces)
+    {
+      piece.offset += piece.scale * offset();
+      piece.scale *= scale();
+    }
   }
   return result;
 }
@@ -174,7 +196,7 @@ void cb_cost_unit::learn(learner& base, VW::multi_ex& examples)
 void cb_cost_unit::observe(float cost)
 {
   if (!std::isfinite(cost)) { THROW("the cost " << cost << " is not finite: costs must be finite numbers"); }
-  _unit->range.observe(cost);
+  _unit->observe(cost);
   const auto& range = _unit->range;
   if (_warned_of_cost || _unit->shows_costs || !range.known() || (cost >= range.min() && cost <= range.max()))
   {
@@ -205,21 +227,22 @@ void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
 {
   if (io.num_files() == 0) { return; }
   auto& range = _unit->range;
-  std::array<double, 2> ends = {range.min(), range.max()};
+  std::array<double, 3> values = {range.min(), range.max(), _unit->negative ? 1. : 0.};
   if (text)
   {
-    const auto line = range.known() ? fmt::format("cost_range = {} to {}\n", ends[0], ends[1])
+    const auto line = range.known() ? fmt::format("cost_range = {} to {}\n", values[0], values[1])
                                     : std::string("cost_range = not known yet\n");
     io.bin_write_fixed(line.data(), line.size());
   }
-  else if (!read) { _state.save(io, {reinterpret_cast<const char*>(ends.data()), sizeof(ends)}); }
+  else if (!read) { _state.save(io, {reinterpret_cast<const char*>(values.data()), sizeof(values)}); }
   else
   {
     std::string state;
     if (!_state.load(io, state)) { return; }
-    if (state.size() != sizeof(ends)) { _state.throw_damaged("it is of another size"); }
-    std::memcpy(ends.data(), state.data(), sizeof(ends));
-    if (!range.restore(ends[0], ends[1])) { _state.throw_damaged("it is no range of costs"); }
+    if (state.size() != sizeof(values)) { _state.throw_damaged("it is of another size"); }
+    std::memcpy(values.data(), state.data(), sizeof(values));
+    _unit->negative = values[2] != 0.;
+    if (!range.restore(values[0], values[1])) { _state.throw_damaged("it is no range of costs"); }
   }
 }
 

@@ -13,12 +13,16 @@ namespace opo_cmab
 /// How costs become the labels that the regression learns, and scores of the regression what an explorer sees.
 ///
 ///   unit   loss      label             what the explorer sees
-///   range  squared   loss - 1/4        score + 1/4: the loss, 0 and 1 being the ends of the cost range
-///   range  logistic  loss              sigmoid(score)
+///   range  squared   +-(loss - 1/4)    1/4 +- score: the loss, 0 and 1 being the ends of the cost range
+///   range  logistic  loss or 1 - loss  sigmoid(+-score)
 ///   raw    squared   cost              (score - min) / (max - min)
 ///   raw    logistic  cost              the same of label_min + (label_max - label_min) sigmoid(score)
 ///
 /// Explorers of VW that ask for raw costs under logistic loss see costs, not losses.
+///
+/// The sign is free until two different costs have been seen. Before that all costs are the same, the best or the worst
+/// there is; they are learnt as one label, and the sign is chosen afterwards such that it was the right one. (A linear
+/// learner that starts from 0 learns the negative weights from the negative labels.)
 class cost_unit
 {
 public:
@@ -26,6 +30,7 @@ public:
   bool raw = false;
   bool logistic = false;
   bool shows_costs = false;
+  bool negative = false;  ///< the sign
   float label_min = 0.f;  ///< of the logistic loss
   float label_max = 1.f;
 
@@ -33,6 +38,8 @@ public:
   /// perfect. Measured on 179 data sets, docs/results/costs.md.
   static constexpr double START = 0.25;
 
+  /// Widens the range to hold a cost.
+  void observe(double cost);
   float label(double cost) const;
   /// What the explorer sees of a score.
   float seen(float score) const;
@@ -47,6 +54,7 @@ public:
   opo_cmab::loss_map loss_map(const range_history& ranges, const segments& past) const;
 
 private:
+  double sign() const { return negative ? -1. : 1.; }
   double offset() const;
   double scale() const;
 };
