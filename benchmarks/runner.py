@@ -7,13 +7,13 @@ comparison which was killed goes on where it was, and what differs only in name 
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 from joblib import Parallel, delayed, parallel_config
@@ -28,6 +28,11 @@ TUNING = 1_000_000  # the permutation on which settings are chosen; those that a
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
+Task = tuple[Any, ...]  # what a run is given; first of all its identity, a row
+Run = Callable[..., Row]  # an identity and more to the row of a finished run, with its error or none
+Planned = TypeVar("Planned")
+
+NO_RESULT: Row = {"pv_loss": None, "losses": None}
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ def key(row: Row) -> Key:
 def run(identity: Row, text: str) -> Row:
     """One run: with the loss of each round, or with the reason why there is none."""
     start = time.perf_counter()
-    result: Row = {"pv_loss": None, "losses": None, "error": None}
+    result: Row = {**NO_RESULT, "error": None}
     try:
         losses = round_losses(identity["command"], text)
         result |= {"pv_loss": losses.count("1") / len(losses), "losses": losses}
@@ -76,7 +81,7 @@ def run(identity: Row, text: str) -> Row:
     return {**identity, **result, "seconds": round(time.perf_counter() - start, 4)}
 
 
-def read_rows(path: Path) -> dict[Key, Row]:
+def read_rows(path: Path, key: Callable[[Row], Key] = key) -> dict[Key, Row]:
     """The rows of earlier runs, the last one of each run. A line that a kill cut short is taken off the file."""
     if not path.exists():
         return {}
@@ -123,18 +128,18 @@ class Workers:
                 ) from error
             yield
 
-    def finish(self, tasks: Iterable[tuple[Row, str]]) -> Iterator[Row]:
+    def finish(self, run: Run, tasks: Iterable[Task]) -> Iterator[Row]:
         with self.connected():
             parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered")
             yield from parallel(delayed(run)(*task) for task in tasks)
 
-    def finish_one_by_one(self, tasks: Iterable[tuple[Row, str]]) -> Iterator[Row]:
+    def finish_one_by_one(self, run: Run, tasks: Iterable[Task]) -> Iterator[Row]:
         """For when a worker has died, and with it all that it was given: the run that kills it becomes known."""
         for task in tasks:
             try:
-                yield from Workers(2).finish([task])  # of one worker joblib makes none, and runs it here
+                yield from Workers(2).finish(run, [task])  # of one worker joblib makes none, and runs it here
             except TerminatedWorkerError as error:
-                yield {**task[0], "pv_loss": None, "losses": None, "error": str(error).split(".")[0], "seconds": None}
+                yield {**task[0], "error": str(error).split(".")[0], "seconds": None}
 
 
 def _with_data(orders: Sequence[Order]) -> Iterator[tuple[Row, str]]:
@@ -148,20 +153,28 @@ def _with_data(orders: Sequence[Order]) -> Iterator[tuple[Row, str]]:
         yield order.identity(), text
 
 
-def run_missing(orders: Sequence[Order], path: Path, workers: Workers, what: str) -> list[Row]:
-    """Runs what has no result in the file yet, or a failure; the rows of all orders, in their order."""
-    rows = read_rows(path)
-    keys = [key(order.identity()) for order in orders]
+def finish_missing(
+    planned: Mapping[Key, Planned],
+    path: Path,
+    workers: Workers,
+    what: str,
+    *,
+    run: Run,
+    key: Callable[[Row], Key],
+    tasks: Callable[[Sequence[Planned]], Iterable[Task]],
+) -> dict[Key, Row]:
+    """Runs what has no result in the file yet, or a failure; the rows of the file, by what makes a run."""
+    rows = read_rows(path, key)
     done = {k for k, row in rows.items() if row["error"] is None}
-    missing = {k: order for k, order in zip(keys, orders, strict=True) if k not in done}
+    missing = {k: order for k, order in planned.items() if k not in done}
     about = {"versions": versions()}
     with (
         path.open("a") as file,
-        tqdm(total=len(orders), initial=len(orders) - len(missing), desc=what, unit="run") as bar,
+        tqdm(total=len(planned), initial=len(planned) - len(missing), desc=what, unit="run") as bar,
     ):
         for finish in (workers.finish, workers.finish_one_by_one):
             try:
-                for row in finish(_with_data(list(missing.values()))):
+                for row in finish(run, tasks(list(missing.values()))):
                     file.write(json.dumps(row | about) + "\n")
                     file.flush()
                     rows[key(row)] = row | about
@@ -170,7 +183,15 @@ def run_missing(orders: Sequence[Order], path: Path, workers: Workers, what: str
                 break
             except TerminatedWorkerError:
                 bar.write("A worker process has died: the runs that are left go on one by one.")
-    return [rows[k] | {"algorithm": order.algorithm} for order, k in zip(orders, keys, strict=True)]
+    return rows
+
+
+def run_missing(orders: Sequence[Order], path: Path, workers: Workers, what: str) -> list[Row]:
+    """The rows of all orders, in their order."""
+    keys = [key(order.identity()) for order in orders]
+    planned = dict(zip(keys, orders, strict=True))
+    rows = finish_missing(planned, path, workers, what, run=run, key=key, tasks=_with_data)
+    return [NO_RESULT | rows[k] | {"algorithm": order.algorithm} for order, k in zip(orders, keys, strict=True)]
 
 
 class Meter:
