@@ -41,6 +41,11 @@ $(VENV)/benchmark-tools: $(VENV)/pip
 	$(PIP) install --quiet --group benchmark
 	@touch $@
 
+$(VENV)/peer-tools: $(VENV)/pip
+	@echo "== Installing the peers of the online problems"
+	$(PIP) install --quiet --group peers
+	@touch $@
+
 reproduce: $(VENV)/installed $(VENV)/benchmark-tools
 	@echo "== The paper's comparison (results/paper; interrupted, it goes on where it stopped)"
 	$(BIN)/python benchmarks/reproduce.py --suite paper --jobs $(JOBS)

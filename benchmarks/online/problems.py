@@ -1,0 +1,259 @@
+"""The online problems: families of contextual bandits whose expected costs are known, so that regret is exact.
+
+Each family has two variants of other parameters and other seeds: "choose", on which defaults may be chosen, and
+"report", which is not looked at meanwhile (docs/online.md). A click costs -1, as in VW's tutorials, unless the family
+is about something else.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Params = dict[str, Any]
+Split = Literal["choose", "report"]
+SPLITS: tuple[Split, ...] = ("choose", "report")
+VERSION = 1  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A bandit of a number of rounds. All is drawn ahead: every explorer meets the same contexts and costs."""
+
+    contexts: Array  # (rounds, features)
+    shared: list[str]  # the contexts, as VW's shared lines
+    actions: list[list[str]]  # of each round, as VW's action lines
+    expected: list[Array]  # cost of each action of each round
+    costs: list[Array]  # that it has if it is played
+    items: list[Array] | None = None  # features of the actions of each round, (actions, features), where these change
+    batch: int = 1  # decisions that are made before the first of their costs is known
+
+    @property
+    def rounds(self) -> int:
+        return len(self.shared)
+
+    def cost_range(self) -> tuple[float, float]:
+        return min(float(c.min()) for c in self.costs), max(float(c.max()) for c in self.costs)
+
+    def regret(self, probabilities: list[Array]) -> Array:
+        """Pseudo-regret of each round: <pi_t, expected cost> - lowest expected cost."""
+        return np.array([pi @ c - c.min() for pi, c in zip(probabilities, self.expected, strict=True)])
+
+    def uniform_regret(self) -> Array:
+        """Of playing at random: the unit in which regret is reported."""
+        return np.array([c.mean() - c.min() for c in self.expected])
+
+
+def _one_hot(users: Array, count: int) -> Array:
+    return np.eye(count)[users.astype(int)]
+
+
+def _dense_lines(tag: str, name: str, x: Array) -> list[str]:
+    return [f"{tag} " + " ".join(f"{name}{i}:{v:.6f}" for i, v in enumerate(row)) for row in x]
+
+
+def _fixed_actions(count: int, rounds: int) -> list[list[str]]:
+    lines = [f"|A article={a}" for a in range(count)]
+    return [lines] * rounds
+
+
+def _play(rng: np.random.Generator, rates: Array) -> Array:
+    """Costs of clicks that come at these rates: -1 for a click, else 0."""
+    return np.where(rng.uniform(size=rates.shape) < rates, -1.0, 0.0)
+
+
+def preferences(
+    rng: np.random.Generator, rounds: int, users: int, times: int, articles: int, changes: bool = False
+) -> Problem:
+    """VW's content personalization: a user likes one article in the morning and another in the evening, and clicks
+    on that one with certainty. With changes, half way each comes to like the next article.
+
+    The liked articles all differ. So a linear model of user and time crossed with the article ranks them right,
+    though it cannot represent the costs exactly.
+    """
+    liked = rng.choice(articles, size=users * times, replace=False).reshape(users, times)
+    user, time = rng.integers(users, size=rounds), rng.integers(times, size=rounds)
+    likes = liked[user, time]
+    if changes:
+        likes = (likes + (np.arange(rounds) >= rounds // 2)) % articles
+    costs = -_one_hot(likes, articles)
+    return Problem(
+        contexts=np.hstack([_one_hot(user, users), _one_hot(time, times)]),
+        shared=[f"shared |U user={u} time={t}" for u, t in zip(user, time, strict=True)],
+        actions=_fixed_actions(articles, rounds),
+        expected=list(costs),
+        costs=list(costs),
+    )
+
+
+def _by_user(rng: np.random.Generator, rounds: int, users: int, articles: int) -> tuple[Params, NDArray[np.int64]]:
+    """What problems have in common whose context is who the user is; and the user of each round."""
+    user = rng.integers(users, size=rounds)
+    common = {
+        "contexts": _one_hot(user, users),
+        "shared": [f"shared |U user={u}" for u in user],
+        "actions": _fixed_actions(articles, rounds),
+    }
+    return common, user
+
+
+def clicks(
+    rng: np.random.Generator,
+    rounds: int,
+    users: int,
+    articles: int,
+    best: float,
+    others: tuple[float, float],
+    batch: int = 1,
+) -> Problem:
+    """Each user clicks on one article at the rate `best`, on the others at rates between the two of `others`."""
+    common, user = _by_user(rng, rounds, users, articles)
+    rates = rng.uniform(*others, size=(users, articles))
+    rates[np.arange(users), rng.integers(articles, size=users)] = best
+    return Problem(**common, expected=list(-rates[user]), costs=list(_play(rng, rates[user])), batch=batch)
+
+
+def linear(rng: np.random.Generator, rounds: int, features: int, actions: int) -> Problem:
+    """The paper's setting: expected costs linear in dense features, observed costs 0 or 1. The features are on the
+    simplex, where that is linear without a constant."""
+    x = rng.dirichlet(np.full(features, 0.5), size=rounds)
+    expected = x @ rng.uniform(0.1, 0.9, size=(features, actions))
+    return Problem(
+        contexts=x,
+        shared=_dense_lines("shared |U", "x", x),
+        actions=_fixed_actions(actions, rounds),
+        expected=list(expected),
+        costs=list((rng.uniform(size=expected.shape) < expected).astype(float)),
+    )
+
+
+def items(
+    rng: np.random.Generator, rounds: int, topics: int, catalogue: int, fewest: int, most: int, rate: float
+) -> Problem:
+    """A few items of a catalogue are on offer in each round, known by their topics. The rate of a click is the match of
+    the user's interests with the item's topics, times `rate`: linear in the crossed features."""
+    interests = rng.dirichlet(np.full(topics, 0.3), size=rounds)
+    item_topics = rng.dirichlet(np.full(topics, 0.3), size=catalogue)
+    item_lines = _dense_lines("|A", "topic", item_topics)
+    offers = [rng.choice(catalogue, size=rng.integers(fewest, most + 1), replace=False) for _ in range(rounds)]
+    rates = [rate * item_topics[offer] @ x for offer, x in zip(offers, interests, strict=True)]
+    return Problem(
+        contexts=interests,
+        shared=_dense_lines("shared |U", "interest", interests),
+        actions=[[item_lines[i] for i in offer] for offer in offers],
+        expected=[-r for r in rates],
+        costs=[_play(rng, r) for r in rates],
+        items=[item_topics[offer] for offer in offers],
+    )
+
+
+def units(
+    rng: np.random.Generator, rounds: int, users: int, articles: int, low: float, high: float, noise: float
+) -> Problem:
+    """Costs from `low` to `high`, such as milliseconds or cents: a mean for each user and action, and even noise."""
+    common, user = _by_user(rng, rounds, users, articles)
+    expected = rng.uniform(low + noise, high - noise, size=(users, articles))[user]
+    return Problem(**common, expected=list(expected), costs=list(expected + rng.uniform(-noise, noise, expected.shape)))
+
+
+def heavy_tails(rng: np.random.Generator, rounds: int, users: int, articles: int, shape: float) -> Problem:
+    """Costs of Pareto's distribution with means from 1 to 5: mostly near the lowest, now and then far beyond. From the
+    moment `shape` on there is none."""
+    common, user = _by_user(rng, rounds, users, articles)
+    expected = rng.uniform(1, 5, size=(users, articles))[user]
+    noise = (1 + rng.pareto(shape, size=expected.shape)) * (shape - 1) / shape
+    return Problem(**common, expected=list(expected), costs=list(expected * noise))
+
+
+@dataclass(frozen=True)
+class Family:
+    title: str
+    make: Callable[..., Problem]
+    choose: Params
+    report: Params
+    other_unit: bool = False  # costs go beyond [-1, 1]
+
+    def params(self, split: Split) -> Params:
+        return self.choose if split == "choose" else self.report
+
+
+FAMILIES: Mapping[str, Family] = {
+    "certain": Family(
+        "certain rewards",
+        preferences,
+        choose={"rounds": 2000, "users": 2, "times": 2, "articles": 7},
+        report={"rounds": 2000, "users": 3, "times": 2, "articles": 9},
+    ),
+    "change": Family(
+        "change half way",
+        preferences,
+        choose={"rounds": 2000, "users": 2, "times": 2, "articles": 6, "changes": True},
+        report={"rounds": 3000, "users": 3, "times": 2, "articles": 8, "changes": True},
+    ),
+    "noisy": Family(
+        "noisy clicks",
+        clicks,
+        choose={"rounds": 2000, "users": 4, "articles": 5, "best": 0.6, "others": [0.3, 0.3]},
+        report={"rounds": 3000, "users": 8, "articles": 4, "best": 0.6, "others": [0.3, 0.3]},
+    ),
+    "rare": Family(
+        "rare clicks, 1 to 15 %",
+        clicks,
+        choose={"rounds": 3000, "users": 3, "articles": 5, "best": 0.12, "others": [0.01, 0.06]},
+        report={"rounds": 3000, "users": 2, "articles": 8, "best": 0.15, "others": [0.01, 0.08]},
+    ),
+    "linear": Family(
+        "linear, costs 0/1",
+        linear,
+        choose={"rounds": 2000, "features": 5, "actions": 4},
+        report={"rounds": 2000, "features": 8, "actions": 6},
+    ),
+    "items": Family(
+        "items with features",
+        items,
+        choose={"rounds": 2000, "topics": 3, "catalogue": 30, "fewest": 5, "most": 5, "rate": 0.8},
+        report={"rounds": 2000, "topics": 5, "catalogue": 60, "fewest": 4, "most": 10, "rate": 0.6},
+    ),
+    "many": Family(
+        "many actions",
+        clicks,
+        choose={"rounds": 2000, "users": 2, "articles": 30, "best": 0.7, "others": [0.05, 0.3]},
+        report={"rounds": 2000, "users": 2, "articles": 80, "best": 0.8, "others": [0.0, 0.4]},
+    ),
+    "units": Family(
+        "another unit",
+        units,
+        choose={"rounds": 2000, "users": 3, "articles": 4, "low": 5, "high": 60, "noise": 10},  # cents
+        report={"rounds": 2000, "users": 4, "articles": 6, "low": 100, "high": 900, "noise": 150},  # milliseconds
+        other_unit=True,
+    ),
+    "heavy": Family(
+        "heavy tails",
+        heavy_tails,
+        choose={"rounds": 2000, "users": 3, "articles": 4, "shape": 3.0},
+        report={"rounds": 2000, "users": 4, "articles": 5, "shape": 2.2},
+        other_unit=True,
+    ),
+    "delayed": Family(
+        "costs come in batches",
+        clicks,
+        choose={"rounds": 2000, "users": 3, "articles": 4, "best": 0.6, "others": [0.3, 0.3], "batch": 100},
+        report={"rounds": 3000, "users": 5, "articles": 6, "best": 0.7, "others": [0.2, 0.4], "batch": 100},
+    ),
+    "few": Family(
+        "few rounds",
+        clicks,
+        choose={"rounds": 100, "users": 2, "articles": 4, "best": 0.8, "others": [0.2, 0.2]},
+        report={"rounds": 100, "users": 3, "articles": 3, "best": 0.9, "others": [0.1, 0.3]},
+    ),
+}
+
+
+def make_problem(family: str, params: Params, split: Split, seed: int) -> Problem:
+    """The same for the same arguments; of the two splits no seed is the other's."""
+    rng = np.random.default_rng([SPLITS.index(split), zlib.crc32(family.encode()), seed])
+    return FAMILIES[family].make(rng, **params)

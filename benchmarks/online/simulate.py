@@ -1,0 +1,96 @@
+"""One explorer on one problem, and all of them, resumable."""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.online.explorers import Bandit, UnfitError, identity, make_bandit
+from benchmarks.online.problems import FAMILIES, VERSION, Array, Problem, Split, make_problem
+from benchmarks.runner import Key, Row, Workers, finish_missing
+
+POINTS = 50  # of a regret curve
+KEY = ("version", "family", "params", "split", "seed", "command", "engine")
+
+
+def play(problem: Problem, bandit: Bandit, seed: int) -> tuple[list[Array], Array]:
+    """The probabilities of each round and the cost that was paid. In batches: costs are learnt when the last decision
+    of a batch has been made."""
+    draws = np.random.default_rng([seed, 1]).uniform(size=problem.rounds)
+    probabilities: list[Array] = []
+    paid = np.empty(problem.rounds)
+    for first in range(0, problem.rounds, problem.batch):
+        batch = range(first, min(first + problem.batch, problem.rounds))
+        played = []
+        for t in batch:
+            pi = bandit.probabilities(t)
+            action = min(int(np.searchsorted(np.cumsum(pi), draws[t], side="right")), len(pi) - 1)
+            probabilities.append(pi)
+            played.append(action)
+        for t, action in zip(batch, played, strict=True):
+            paid[t] = problem.costs[t][action]
+            bandit.learn(t, action, float(probabilities[t][action]), float(paid[t]))
+    return probabilities, paid
+
+
+def results(problem: Problem, probabilities: list[Array], paid: Array) -> Row:
+    """Regret as a share of that of playing at random: 0 is perfect. The curve is what has come up to a few rounds."""
+    of_random = float(problem.uniform_regret().sum())
+    regret = problem.regret(probabilities).cumsum() / of_random
+    shown = np.unique(np.linspace(0, problem.rounds - 1, min(POINTS, problem.rounds)).astype(int))
+    return {
+        "share": round(float(regret[-1]), 6),
+        "mean_cost": round(float(paid.mean()), 6),
+        "rounds": (shown + 1).tolist(),
+        "curve": regret[shown].round(5).tolist(),
+        "unfit": None,
+    }
+
+
+def run(identity: Row) -> Row:
+    """One run: with its regret, with the reason why this explorer cannot play this problem, or with an error."""
+    start = time.perf_counter()
+    result: Row = {"error": None, "share": None, "mean_cost": None}
+    try:
+        problem = make_problem(identity["family"], json.loads(identity["params"]), identity["split"], identity["seed"])
+        start = time.perf_counter()
+        bandit = make_bandit(identity["command"], problem, identity["seed"])
+        result |= results(problem, *play(problem, bandit, identity["seed"]))
+    except UnfitError as reason:
+        result["unfit"] = str(reason)
+    except Exception as error:  # whatever is wrong with one run, the others go on
+        result["error"] = f"{type(error).__name__}: {error}"
+    return {**identity, **result, "seconds": round(time.perf_counter() - start, 4)}
+
+
+def key(row: Row) -> Key:
+    """What makes two runs the same."""
+    return tuple(row[field] for field in KEY)
+
+
+def plan(
+    explorers: dict[str, str | None], families: Sequence[str], split: Split, seeds: int, rounds: int | None
+) -> list[Row]:
+    """All runs, before it is known what comes of them. Explorers by name: VW's flags, none for a peer."""
+    who = [identity(name, flags) for name, flags in explorers.items()]
+    planned = []
+    for family in families:
+        params = FAMILIES[family].params(split)
+        if rounds is not None:
+            params = params | {"rounds": min(rounds, params["rounds"])}
+        what = {"version": VERSION, "family": family, "params": json.dumps(params, sort_keys=True), "split": split}
+        planned += [{**what, "seed": seed, **explorer} for seed in range(seeds) for explorer in who]
+    return planned
+
+
+def run_missing(planned: Sequence[Row], path: Path, workers: Workers) -> pd.DataFrame:
+    """Runs what has no result in the file yet; a row for each run that is planned."""
+
+    def tasks(rows: Iterable[Row]) -> Iterable[tuple[Row]]:
+        return ((row,) for row in rows)
+
+    rows = finish_missing({key(row): row for row in planned}, path, workers, "online", run=run, key=key, tasks=tasks)
+    return pd.DataFrame([rows[key(row)] | {"explorer": row["explorer"]} for row in planned])

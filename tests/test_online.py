@@ -1,0 +1,229 @@
+"""The online problems: what they say of their costs is so, and the runs can be stopped and gone on with."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.online import __main__ as online
+from benchmarks.online import explorers, problems, report, simulate
+from benchmarks.online.problems import FAMILIES, SPLITS, make_problem
+
+
+def small(family: str, split: problems.Split = "choose", rounds: int = 60) -> problems.Params:
+    return FAMILIES[family].params(split) | {"rounds": rounds}
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_problem_is_known_by_its_seed(family, split):
+    first, same, other = (make_problem(family, small(family, split), split, seed) for seed in (3, 3, 4))
+    assert first.shared == same.shared
+    assert first.actions == same.actions
+    assert all(np.array_equal(a, b) for a, b in zip(first.costs, same.costs, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(first.expected, same.expected, strict=True))
+    assert first.shared != other.shared
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_splits_share_neither_parameters_nor_seeds(family):
+    assert FAMILIES[family].choose != FAMILIES[family].report
+    params = small(family)
+    assert make_problem(family, params, "choose", 0).shared != make_problem(family, params, "report", 0).shared
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_expected_costs_are_those_of_the_samples(family, split):
+    problem = make_problem(family, small(family, split, 4000), split, 0)
+    expected, costs = np.concatenate(problem.expected), np.concatenate(problem.costs)
+    deviation = (costs - expected) / max(costs.std(), 1e-9)
+    assert abs(deviation.mean()) < 4 / np.sqrt(len(costs)) * max(deviation.std(), 1e-9) + 1e-12
+    high = expected > np.median(expected)  # and so they are among the dear ones alone
+    if high.any():
+        assert abs(deviation[high].mean()) < 5 / np.sqrt(high.sum())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_lines_arrays_and_costs_fit_together(family):
+    problem = make_problem(family, small(family), "choose", 0)
+    assert len(problem.contexts) == len(problem.actions) == len(problem.expected) == problem.rounds == 60
+    for t in range(problem.rounds):
+        assert len(problem.actions[t]) == len(problem.expected[t]) == len(problem.costs[t])
+        assert len(set(problem.actions[t])) == len(problem.actions[t])
+        assert problem.items is None or len(problem.items[t]) == len(problem.costs[t])
+    assert len({tuple(x) for x in problem.contexts}) == len(set(problem.shared))
+    low, high = problem.cost_range()
+    assert FAMILIES[family].other_unit == (low < -1 or high > 1)
+
+
+def test_half_way_the_best_article_changes():
+    problem = make_problem("change", FAMILIES["change"].choose, "choose", 0)
+    liked = [{}, {}]
+    for t in range(problem.rounds):
+        best = liked[t >= problem.rounds // 2].setdefault(problem.shared[t], problem.expected[t].argmin())
+        assert best == problem.expected[t].argmin()
+    assert all(liked[0][context] != liked[1][context] for context in liked[0])
+
+
+def play(name: str, family: str, rounds: int = 60):
+    flags = (explorers.VW_EXPLORERS | explorers.MAPPED_EXPLORERS).get(name)
+    (row,) = simulate.plan({name: flags}, [family], "choose", 1, rounds)
+    return simulate.run(row)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_playing_at_random_has_regret_1_and_the_best_action_0(family):
+    found = play("uniform", family)
+    assert found["error"] is None
+    assert found["share"] == pytest.approx(1, abs=1e-4)
+    assert found["curve"] == sorted(found["curve"])
+    assert found["curve"][-1] == pytest.approx(found["share"], abs=1e-5)
+    problem = make_problem(family, small(family), "choose", 0)
+    best = [np.eye(len(c))[c.argmin()] for c in problem.expected]
+    assert problem.regret(best).sum() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", explorers.VW_EXPLORERS)
+def test_explorers_of_vw_play(name):
+    for family in ("linear", "items", "delayed"):
+        found = play(name, family, rounds=30)
+        assert found["error"] is None
+        assert 0 <= found["share"] < 3
+
+
+def test_costs_of_a_batch_are_learnt_after_its_last_decision():
+    problem = make_problem("delayed", FAMILIES["delayed"].choose | {"rounds": 250}, "choose", 0)
+    events = []
+
+    class Spy:
+        def probabilities(self, t):
+            events.append(("decide", t))
+            return np.full(len(problem.expected[t]), 1 / len(problem.expected[t]))
+
+        def learn(self, t, action, probability, cost):
+            assert cost == problem.costs[t][action]
+            events.append(("learn", t))
+
+    simulate.play(problem, Spy(), 0)
+    batches = [range(100), range(100, 200), range(200, 250)]
+    assert events == [(what, t) for batch in batches for what in ("decide", "learn") for t in batch]
+
+
+@pytest.mark.parametrize("name", explorers.PEERS)
+@pytest.mark.filterwarnings("ignore")
+def test_peers_play_or_say_why_not(name):
+    if explorers.engine(explorers.PEERS[name].package) is None:
+        pytest.skip(f"no package {explorers.PEERS[name].package}")
+    for family in ("noisy", "items", "units"):
+        found = play(name, family, rounds=30)
+        assert found["error"] is None
+        assert (found["share"] is None) == (found["unfit"] is not None)
+
+
+def run(tmp_path, *arguments: str) -> str:
+    names = ["--families", "certain", "few", "--explorers", "OPO-CMAB", "SquareCB", "uniform", "OPOLearner"]
+    online.main(["--seeds", "3", "--rounds", "20", "--jobs", "1", "--out", str(tmp_path), *names, *arguments])
+    return (tmp_path / "online.md").read_text()
+
+
+def without_times(path) -> pd.DataFrame:
+    return pd.read_csv(path).drop(columns=["ms_a_round", "seconds"], errors="ignore")
+
+
+def test_a_run_that_was_killed_goes_on_and_gives_the_same_table(tmp_path, capsys):
+    text = run(tmp_path)
+    assert text in capsys.readouterr().out
+    table = without_times(tmp_path / "online.csv")
+    assert list(table["explorer"]) != []
+    assert (tmp_path / "online.tex").exists()
+    assert "<svg" in (tmp_path / "online.svg").read_text()
+    path = tmp_path / "runs.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    assert len(lines) == len({simulate.key(json.loads(line)) for line in lines}) == 2 * 3 * 4
+
+    path.write_text("".join(lines[:5]) + lines[5][:30])  # killed while it wrote a line
+    run(tmp_path)
+    assert len(path.read_text().splitlines()) == 2 * 3 * 4
+    pd.testing.assert_frame_equal(without_times(tmp_path / "online.csv"), table)
+    before = path.read_text()
+    assert run(tmp_path) == (tmp_path / "online.md").read_text()
+    assert path.read_text() == before
+
+
+def test_explorers_can_be_given_by_their_flags(tmp_path):
+    flags = "--squarecb --cb_min_cost {low} --cb_max_cost {high}"
+    text = run(tmp_path, "--vw-explorer", f"with range={flags}", "--vw-explorer", "greedy=--epsilon 0")
+    assert "| with range |" in text
+    assert f"`--cb_explore_adf -q UA {flags}`" in text
+    assert "| greedy |" in text
+
+
+def test_a_failure_leaves_a_gap_and_its_reason(tmp_path):
+    text = run(tmp_path, "--vw-explorer", "broken=--no_such_flag")
+    assert "- broken on certain, few: " in text
+    assert "no_such_flag" in text
+
+
+def test_a_missing_package_is_named_and_the_rest_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(online, "engine", lambda package: None)
+    text = run(tmp_path)
+    assert "no package vw-opo-cmab" in capsys.readouterr().err
+    assert "| SquareCB |" in text
+    assert "OPOLearner" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--explorers", "nobody"], "no explorer is called nobody"),
+        (["--families", "nothing"], "invalid choice: 'nothing'"),
+        (["--split", "test"], "invalid choice: 'test'"),
+        (["--seeds", "0"], "not a number from 1 up: '0'"),
+        (["--rounds", "-3"], "not a number from 1 up: '-3'"),
+        (["--vw-explorer", "--squarecb"], "expected one argument"),
+        (["--vw-explorer", "squarecb"], "not of the form NAME=FLAGS: 'squarecb'"),
+        (["--vw-explorer", "bag=--bag 3"], "the name is taken: bag"),
+    ],
+)
+def test_bad_arguments_get_a_clear_error(arguments, message, capsys):
+    with pytest.raises(SystemExit):
+        online.main(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_the_list_names_families_and_explorers(capsys):
+    online.main(["--list"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in [*FAMILIES, *explorers.VW_EXPLORERS, *explorers.PEERS])
+
+
+def test_ranks_and_differences_are_over_what_an_explorer_can_play():
+    def row(explorer, family, seed, share):
+        return {
+            "explorer": explorer,
+            "family": family,
+            "seed": seed,
+            "share": share,
+            "params": '{"rounds": 10}',
+            "seconds": 1.0,
+        }
+
+    found = {"OPO-CMAB": (0.2, 0.4), "SquareCB": (0.1, 0.6), "LinUCB of MABWiser": (0.3, None)}
+    rows = [
+        row(name, family, seed, None if share is None else share + 0.01 * seed * (name == "SquareCB"))
+        for name, both in found.items()
+        for family, share in zip(("units", "noisy"), both, strict=True)
+        for seed in (-1, 0, 1)
+    ]
+    table = report.summary(pd.DataFrame(rows)).set_index("explorer")
+    assert list(table.index) == ["SquareCB", "OPO-CMAB", "LinUCB of MABWiser"]
+    assert table["mean"].round(6).tolist()[:2] == [0.35, 0.3]
+    assert np.isnan(table.loc["LinUCB of MABWiser", ["mean", "rank", "without_units", "noisy"]].astype(float)).all()
+    assert table["rank"].tolist()[:2] == [1.5, 1.5]
+    assert table["rank_common"].tolist() == [1, 2, 3]
+    assert table["without_units"].round(6).tolist()[:2] == [0.6, 0.4]
+    assert table["difference"].round(6).tolist() == [0.05, 0, 0.1]
+    # 0.01 is the standard deviation over three seeds, 4.303 the quantile of Student's t with 2 degrees of freedom
+    assert table["half_width"].round(4).tolist() == [round(4.3027 * 0.01 / np.sqrt(3), 4), 0, 0]
