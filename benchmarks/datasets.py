@@ -24,6 +24,8 @@ Id = int | str  # OpenML's id, or scikit-learn's name
 PAPER = (1084, 1062, 1015, 339, 346, 457, 476, 729, 785, 835, 848, 874, 905, 928, 964, 1006, 1012, 1073)
 # 200 of the 528 sets of the bake-off (Bietti, Agarwal and Langford): those that could be had without OpenML's server.
 BAKEOFF = tuple(map(int, (Path(__file__).parent / "bakeoff_ids.txt").read_text().split()))
+# Every second set, from the first on, may choose defaults; the others report (docs/online.md).
+BAKEOFF_HALVES = {"choose": BAKEOFF[::2], "report": BAKEOFF[1::2]}
 _LOADERS = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "digits": load_digits}
 BUILTIN = tuple(_LOADERS)
 

@@ -32,7 +32,18 @@ from tqdm import tqdm
 
 from benchmarks import plots, report, tables
 from benchmarks.algorithms import ALGORITHMS, SUPERVISED, TUNED, Params, papers_choice
-from benchmarks.datasets import BAKEOFF, BUILTIN, CACHE_VARIABLE, PAPER, Dataset, Id, available, builtin, load
+from benchmarks.datasets import (
+    BAKEOFF,
+    BAKEOFF_HALVES,
+    BUILTIN,
+    CACHE_VARIABLE,
+    PAPER,
+    Dataset,
+    Id,
+    available,
+    builtin,
+    load,
+)
 from benchmarks.program import where
 from benchmarks.runner import TUNING, Meter, Order, Row, Workers, read_rows, run_missing
 from benchmarks.tables import LeftOut
@@ -169,6 +180,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="ID",
         help="only these: OpenML's ids, or scikit-learn's names",
     )
+    add(
+        "--sets",
+        choices=["all", *BAKEOFF_HALVES],
+        default="all",
+        help="of the bakeoff: the half on which defaults are chosen, or the half that reports (default: %(default)s)",
+    )
     add("--algorithms", nargs="+", choices=ALGORITHMS, metavar="NAME", help="only these; --list names them")
     add(
         "--params",
@@ -194,6 +211,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if (options.backend == "dask") != bool(options.scheduler):
         parser.error("--backend dask and --scheduler go together")
+    if options.sets != "all":
+        if options.suite != "bakeoff" or options.datasets:
+            parser.error("--sets is for --suite bakeoff, and not with --datasets")
+        options.datasets = BAKEOFF_HALVES[options.sets]
     return options
 
 
@@ -204,7 +225,8 @@ def complete_options(options: argparse.Namespace) -> None:
     options.params = options.params or suite.params
     options.permutations = options.permutations or suite.permutations
     if options.out is None:
-        parts = [options.suite, "published" if options.feature_names == "published" else ""]
+        parts = [options.suite, options.sets if options.sets != "all" else ""]
+        parts += ["published" if options.feature_names == "published" else ""]
         parts += [f"{options.params}-params" if options.params != suite.params else ""]
         options.out = Path("results") / "-".join(part for part in parts if part)
     without = [name for name in options.algorithms if options.params != "default" and not ALGORITHMS[name].paper]

@@ -225,6 +225,12 @@ def test_without_data_the_builtin_suite_runs_and_says_so(monkeypatch, tmp_path, 
         reproduce.main(["--datasets", "61"])
 
 
+def test_the_bakeoff_is_halved_by_the_place_of_a_set_in_the_list():
+    choose, report = (reproduce.parse(["--suite", "bakeoff", "--sets", half]).datasets for half in ("choose", "report"))
+    assert (choose[:3], report[:3]) == ((2, 10, 26), (6, 11, 28))
+    assert sorted([*choose, *report]) == sorted(datasets.BAKEOFF)
+
+
 def test_help_and_list_read_well(capsys):
     with pytest.raises(SystemExit, match="0"):
         reproduce.main(["--help"])
@@ -242,6 +248,8 @@ def test_help_and_list_read_well(capsys):
     ("arguments", "message"),
     [
         (["--backend", "dask"], "--backend dask and --scheduler go together"),
+        (["--sets", "choose"], "--sets is for --suite bakeoff"),
+        (["--suite", "bakeoff", "--sets", "report", "--datasets", "iris"], "and not with --datasets"),
         (["--datasets", "iris", "--algorithms", "bag"], "no settings for bag"),
         (["--datasets", "iris", "--algorithms", "Supervised", "--params", "default", "--jobs", "1"], "No explorer"),
     ],

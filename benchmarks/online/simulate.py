@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from benchmarks.online.explorers import Bandit, UnfitError, identity, make_bandit
 from benchmarks.online.problems import FAMILIES, VERSION, Array, Problem, Split, make_problem
@@ -57,8 +58,9 @@ def run(identity: Row) -> Row:
     try:
         problem = make_problem(identity["family"], json.loads(identity["params"]), identity["split"], identity["seed"])
         start = time.perf_counter()
-        bandit = make_bandit(identity["command"], problem, identity["seed"])
-        result |= results(problem, *play(problem, bandit, identity["seed"]))
+        with threadpool_limits(1):  # small matrices: on busy cores, BLAS's threads wait for each other
+            bandit = make_bandit(identity["command"], problem, identity["seed"])
+            result |= results(problem, *play(problem, bandit, identity["seed"]))
     except UnfitError as reason:
         result["unfit"] = str(reason)
     except Exception as error:  # whatever is wrong with one run, the others go on
