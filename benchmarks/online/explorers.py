@@ -65,8 +65,8 @@ class VWBandit:
         return [self._problem.shared[t], *self._problem.actions[t]]
 
     def probabilities(self, t: int) -> Array:
-        pi = np.array(self._workspace.predict(self._lines(t)))
-        return pi / pi.sum()  # RegCB gives 1 to each of several best actions
+        pi: Array = np.array(self._workspace.predict(self._lines(t)))
+        return pi / float(pi.sum())  # RegCB gives 1 to each of several best actions
 
     def learn(self, t: int, action: int, probability: float, cost: float) -> None:
         lines = self._lines(t)

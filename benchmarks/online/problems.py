@@ -48,8 +48,8 @@ class Problem:
         return np.array([c.mean() - c.min() for c in self.expected])
 
 
-def _one_hot(users: Array, count: int) -> Array:
-    return np.eye(count)[users.astype(int)]
+def _one_hot(users: NDArray[np.int64], count: int) -> Array:
+    return np.eye(count)[users]
 
 
 def _dense_lines(tag: str, name: str, x: Array) -> list[str]:
@@ -80,7 +80,7 @@ def preferences(
     likes = liked[user, time]
     if changes:
         likes = (likes + (np.arange(rounds) >= rounds // 2)) % articles
-    costs = -_one_hot(likes, articles)
+    costs = 0 - _one_hot(likes, articles)  # not -0
     return Problem(
         contexts=np.hstack([_one_hot(user, users), _one_hot(time, times)]),
         shared=[f"shared |U user={u} time={t}" for u, t in zip(user, time, strict=True)],
