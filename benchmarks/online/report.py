@@ -184,7 +184,7 @@ def picture(runs: pd.DataFrame, found: pd.DataFrame) -> str:
                     continue
                 curves = np.array(rows["curve"].tolist())
                 rounds, mean = rows["rounds"].iloc[0], curves.mean(axis=0)
-                band = 1.96 * curves.std(axis=0) / math.sqrt(len(curves))
+                band = np.array([interval(pd.Series(at))[1] for at in curves.T])
                 width = 2.2 if name == OURS else 1.3
                 (lines[name],) = axes.plot(
                     rounds, mean, color=_colour(name), linewidth=width, zorder=3 - (name != OURS)
