@@ -4,10 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from opo_cmab import OPOLearner, Ridge, _kernel, reference
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 ACTIONS, FEATURES = 4, 3
@@ -37,7 +40,7 @@ def learnt(learner: OPOLearner, x, actions, costs) -> OPOLearner:
 
 
 def make(joint: bool, **settings) -> OPOLearner:
-    return OPOLearner(actions=None if joint else ACTIONS, **settings)
+    return OPOLearner(**{"actions": None if joint else ACTIONS, "seed": 0, **settings})
 
 
 def with_constant(x):
@@ -212,9 +215,22 @@ def test_scikit_learn_can_clone_it():
     ("settings", "words"),
     [
         ({"actions": 0}, "actions"),
+        ({"actions": 3.0}, "actions"),
+        ({"actions": True}, "actions"),
+        ({"oracle": Ridge}, r"oracle must be an instance, not a class: Ridge\(\)"),
+        ({"oracle": DecisionTreeRegressor}, r"oracle must be an instance, not a class: DecisionTreeRegressor\(\)"),
+        ({"oracle": "ridge"}, "oracle must be .* have fit and predict: 'ridge'"),
+        ({"oracle": StandardScaler()}, "oracle must be .* have fit and predict"),
+        ({"oracle": None}, "oracle"),
         ({"budget": 1}, "budget"),
+        ({"budget": 1.5}, "budget"),
+        ({"budget": None}, "budget"),
         ({"refit": -1}, "refit"),
+        ({"refit": float("nan")}, "refit"),
+        ({"refit": float("inf")}, "refit"),
+        ({"refit": "0.1"}, "refit"),
         ({"threads": -1}, "threads"),
+        ({"threads": 0.5}, "threads"),
         ({"min_cost": 1}, "min_cost must be below max_cost"),
         ({"eta": -1}, "eta"),
         ({"decay": 2}, "decay"),
@@ -231,38 +247,170 @@ def test_a_ridge_without_penalty_is_refused():
         Ridge(0)
 
 
-@pytest.mark.parametrize(
-    ("context", "action", "cost", "words"),
-    [
-        (np.ones(3), 4, 0.5, "action must be in 0 .. 3"),
-        (np.ones(3), 0, float("nan"), "cost must be finite"),
-        (np.ones((2, 3)), 0, 0.5, "must be of shape"),
-        (np.ones(2), 0, 0.5, "3 features before, now 2"),
-        (np.array([1, np.nan, 1]), 0, 0.5, "contexts must be finite"),
-    ],
-)
-def test_a_bad_round_is_refused_and_changes_nothing(context, action, cost, words):
-    learner = make(False)
-    learner.update(np.ones(3), 1, 0.5)
+BAD_ROUNDS = [
+    (np.ones(3), 4, 0.5, "action must be a whole number in 0 .. 3: 4"),
+    (np.ones(3), -1, 0.5, "action"),
+    (np.ones(3), 0.5, 0.5, "action"),
+    (np.ones(3), float("nan"), 0.5, "action"),
+    (np.ones(3), 10**400, 0.5, "action"),
+    (np.ones(3), True, 0.5, "action must be a whole number in 0 .. 3: True"),
+    (np.ones(3), np.array(True), 0.5, "action"),
+    (np.ones(3), np.array([1]), 0.5, "action"),
+    (np.ones(3), "1", 0.5, "action"),
+    (np.ones(3), None, 0.5, "action"),
+    (np.ones(3), 0, float("nan"), "cost must be one finite number: nan"),
+    (np.ones(3), 0, np.inf, "cost"),
+    (np.ones(3), 0, [0.5], "cost"),
+    (np.ones(3), 0, np.array([0.5]), "cost"),
+    (np.ones(3), 0, "0.5", "cost"),
+    (np.ones(3), 0, None, "cost"),
+    (np.ones(3), 0, 10**400, "cost"),
+    (np.ones((2, 3)), 0, 0.5, "must be of shape"),
+    (np.ones(2), 0, 0.5, "3 features before, now 2"),
+    (np.ones(0), 0, 0.5, "3 features before, now 0"),
+    (np.array([1, np.nan, 1]), 0, 0.5, "contexts must be finite"),
+    (np.full(3, 1e200), 0, 0.5, "too large to learn from"),
+]
+
+
+@pytest.mark.parametrize(("context", "action", "cost", "words"), BAD_ROUNDS)
+@pytest.mark.parametrize("budget", [0, 2])
+def test_a_bad_round_is_refused_and_changes_nothing(context, action, cost, words, budget):
+    learner = learnt(make(False, budget=budget), *problem(5, joint=False))
+    before = pickle.dumps(learner)
     with pytest.raises(ValueError, match=words):
         learner.update(context, action, cost)
-    assert learner.rounds == 1
+    assert pickle.dumps(learner) == before
 
 
-class Nonsense:
+@pytest.mark.parametrize(
+    ("action", "cost"),
+    [
+        (1.0, 1),
+        (np.int64(1), True),
+        (np.float64(1), np.True_),
+        (np.uint8(1), np.float32(1)),
+        (np.array(1.0), np.array(1)),
+    ],
+)
+@pytest.mark.parametrize("joint", [False, True])
+def test_whole_numbers_are_actions_and_any_number_is_a_cost(action, cost, joint):
+    context = problem(1, joint)[0][0]
+    learner, expected = make(joint), make(joint)
+    learner.update(context, action, cost)
+    expected.update(context, 1, 1.0)
+    assert pickle.dumps(learner) == pickle.dumps(expected)
+
+
+class Mean:
+    """An oracle that predicts the mean, unless told to fail."""
+
+    failure = None  # of all copies
+
     def fit(self, x, y):
-        pass
+        if Mean.failure == "fit":
+            raise RuntimeError("fit")
+        self.mean = y.mean()
+        if Mean.failure == "not finite":
+            self.mean = np.inf
+        self.columns = 1 if Mean.failure == "shape" else None
 
     def predict(self, x):
-        return np.full(len(x), np.inf)
+        if Mean.failure == "predict":
+            raise RuntimeError("predict")
+        return np.full(len(x) if self.columns is None else (len(x), self.columns), self.mean)
 
 
-def test_an_oracle_that_predicts_nonsense_is_refused():
-    learner = make(False, oracle=Nonsense())
-    for _ in range(2):
-        learner.update(np.ones(3), 1, 0.5)
+FAILURES = {
+    "fit": "fit",
+    "predict": "predict",
+    "not finite": "oracle predicts costs that are not finite",
+    "shape": "oracle must predict a number for each row",
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("rounds", [0, 6])
+@pytest.mark.parametrize("budget", [0, 3])
+def test_when_the_oracle_fails_nothing_has_changed_and_the_round_can_be_tried_again(
+    failure, rounds, budget, monkeypatch
+):
+    x, actions, costs = problem(rounds + 1, joint=False)
+    learner = learnt(make(False, oracle=Mean(), refit=0, budget=budget), x[:-1], actions[:-1], costs[:-1])
+    before = pickle.dumps(learner)
+    monkeypatch.setattr(Mean, "failure", failure)
+    with pytest.raises((RuntimeError, ValueError), match=FAILURES[failure]):
+        learner.update(x[-1], actions[-1], costs[-1])
+    assert pickle.dumps(learner) == before
+    monkeypatch.undo()
+    learner.update(x[-1], actions[-1], costs[-1])
+    expected = learnt(make(False, oracle=Mean(), refit=0, budget=budget), x, actions, costs)
+    assert pickle.dumps(learner) == pickle.dumps(expected)
+
+
+def test_an_oracle_that_predicts_nonsense_elsewhere_is_refused(monkeypatch):
+    learner = learnt(make(False, oracle=Mean()), *problem(5, joint=False))
+    monkeypatch.setattr(Mean, "predict", lambda self, x: np.full(len(x), np.nan))
     with pytest.raises(ValueError, match="oracle predicts costs that are not finite"):
         learner.predict_proba(np.ones((2, 3)))
+
+
+GOOD_ROUNDS = st.tuples(
+    st.lists(st.floats(-2, 2), min_size=FEATURES, max_size=FEATURES),
+    st.integers(0, ACTIONS - 1) | st.sampled_from([0.0, 1.0, np.int64(2)]),
+    st.floats(-0.5, 1.5),
+)
+ROUNDS = GOOD_ROUNDS | st.sampled_from([one_round for *one_round, _ in BAD_ROUNDS])
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.tuples(ROUNDS, st.sampled_from([None, None, *FAILURES])), max_size=40),
+    st.sampled_from([Ridge(), Mean()]),
+    st.sampled_from([0, 2, 5]),
+    st.sampled_from([0.0, 0.5]),
+)
+def test_after_any_updates_it_is_as_if_only_the_good_ones_had_been(rounds, oracle, budget, refit):
+    arguments = {"oracle": oracle, "budget": budget, "refit": refit}
+    learner, expected = make(False, **arguments), make(False, **arguments)
+    taken = []
+    for (context, action, cost), failure in rounds:
+        Mean.failure = failure
+        try:
+            learner.update(context, action, cost)
+        except (RuntimeError, ValueError):
+            continue
+        finally:
+            Mean.failure = None
+        expected.update(context, action, cost)
+        taken.append(context)
+    assert learner.rounds == len(taken)
+    assert pickle.dumps(learner) == pickle.dumps(expected)
+    if taken:
+        assert (learner.predict_proba(taken) == expected.predict_proba(taken)).all()
+
+
+@pytest.mark.parametrize("oracle", [Ridge(), DecisionTreeRegressor(random_state=0)])
+def test_the_caller_may_write_over_a_context(oracle):
+    x, actions, costs = problem(20, joint=False)
+    room = np.empty(FEATURES)
+    learner = make(False, oracle=oracle)
+    for context, action, cost in zip(x, actions, costs, strict=True):
+        room[:] = context
+        learner.update(room, action, cost)
+    expected = learnt(make(False, oracle=oracle), x, actions, costs)
+    assert (learner.predict_proba(x) == expected.predict_proba(x)).all()
+
+
+@pytest.mark.parametrize("oracle", [Ridge(), Mean()])
+def test_contexts_may_have_no_features(oracle):
+    learner = OPOLearner(actions=2, oracle=oracle)
+    for _ in range(50):
+        learner.update([], 0, 0.9)
+        learner.update([], 1, 0.1)
+    assert learner.predict_proba([[]])[0, 1] > 0.9
+    with pytest.raises(ValueError, match="0 features before, now 1"):
+        learner.update([1], 0, 0.9)
 
 
 @pytest.mark.parametrize(

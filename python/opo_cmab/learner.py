@@ -3,7 +3,9 @@
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,20 @@ GROUP = _kernel.PolicyBatch.GROUP
 class Choice(NamedTuple):
     action: int
     probability: float
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _number(value: Any, or_bool: bool = False) -> float:
+    """A number of Python or NumPy, as a float; nan if it is anything else."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if or_bool if isinstance(value, bool | np.bool_) else isinstance(value, Real):
+        with suppress(OverflowError):
+            return float(value)
+    return np.nan
 
 
 @dataclass(eq=False, kw_only=True)
@@ -72,16 +88,22 @@ class OPOLearner:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.actions is not None and self.actions < 1:
-            raise ValueError(f"actions must be at least 1: {self.actions}")
-        if self.budget < 0 or self.budget == 1:
-            raise ValueError(f"budget must be 0 (all predictors are kept) or at least 2: {self.budget}")
-        if not self.refit >= 0:
-            raise ValueError(f"refit must be at least 0: {self.refit}")
+        if self.actions is not None and not (_is_integer(self.actions) and self.actions >= 1):
+            raise ValueError(f"actions must be a whole number from 1 up: {self.actions!r}")
+        if isinstance(self.oracle, type):
+            raise ValueError(f"oracle must be an instance, not a class: {self.oracle.__name__}() perhaps")
+        if not isinstance(self.oracle, Ridge) and not all(
+            callable(getattr(self.oracle, method, None)) for method in ("fit", "predict")
+        ):
+            raise ValueError(f"oracle must be Ridge() or have fit and predict: {self.oracle!r}")
+        if not (_is_integer(self.budget) and self.budget >= 0 and self.budget != 1):
+            raise ValueError(f"budget must be 0 (all predictors are kept) or a whole number from 2 up: {self.budget!r}")
+        if not 0 <= _number(self.refit) < np.inf:
+            raise ValueError(f"refit must be at least 0 and finite: {self.refit!r}")
         if not -np.inf < self.min_cost < self.max_cost < np.inf:
             raise ValueError(f"min_cost must be below max_cost, both finite: {self.min_cost} and {self.max_cost}")
-        if self.threads < 0:
-            raise ValueError(f"threads must be at least 0: {self.threads}")
+        if not (_is_integer(self.threads) and self.threads >= 0):
+            raise ValueError(f"threads must be a whole number from 0 up: {self.threads!r}")
         gamma = 0.1 if self.gamma is None and self.beta is None else self.gamma
         self._settings: Any = {"eta": self.eta, "gamma": gamma, "beta": self.beta, "decay": self.decay}
         _kernel.policy(np.zeros((0, 1)), **self._settings)  # refuses bad ones
@@ -147,26 +169,32 @@ class OPOLearner:
         return Choice(action, float(probabilities[action]))
 
     def update(self, context: ArrayLike, action: int, cost: float) -> None:
-        """Learns from a round: what an action has cost in a context."""
+        """Learns from a round: what an action has cost in a context.
+
+        If it raises, be it in the oracle, nothing has changed.
+        """
         x = self._inputs(np.asarray(context)[None])[:, 0]
         actions = self.actions or len(x)
-        if not 0 <= action < actions:
-            raise ValueError(f"action must be in 0 .. {actions - 1}: {action}")
-        if not np.isfinite(cost):
-            raise ValueError(f"cost must be finite: {cost}")
-        if self._past is None:
-            self._features = np.shape(context)[-1]
-            self._past = (
-                LinearPredictors(self.oracle, self._models, self._features)
-                if isinstance(self.oracle, Ridge)
-                else FittedPredictors(self.oracle, self._models, self.refit)
-            )
+        chosen, paid = _number(action), _number(cost, or_bool=True)
+        if not (chosen.is_integer() and 0 <= chosen < actions):
+            raise ValueError(f"action must be a whole number in 0 .. {actions - 1}: {action!r}")
+        if not np.isfinite(paid):
+            raise ValueError(f"cost must be one finite number: {cost!r}")
+        loss = (paid - self.min_cost) / (self.max_cost - self.min_cost)
+        model, features = (int(chosen), x[0]) if self.actions else (0, x[int(chosen)])
+        past = self._past or self._no_past(np.shape(context)[-1])
+        commit = past.learn(model, features, loss)  # what can fail is before this line
+
+        self._past, self._features = past, np.shape(context)[-1]
         self._add_round()
-        loss = (cost - self.min_cost) / (self.max_cost - self.min_cost)
-        model, features = (action, x[0]) if self.actions else (0, x[action])
-        number = self._past.learn(model, features, loss)
+        number = commit()
         if number is not None:
             self._now[model] = number
+
+    def _no_past(self, features: int) -> LinearPredictors | FittedPredictors:
+        if isinstance(self.oracle, Ridge):
+            return LinearPredictors(self.oracle, self._models, features)
+        return FittedPredictors(self.oracle, self._models, self.refit)
 
     def _inputs(self, contexts: ArrayLike) -> Array:
         """Contexts as the predictors take them, of shape (1 or actions, contexts, features)."""
@@ -176,7 +204,7 @@ class OPOLearner:
             raise ValueError(f"contexts must be of shape {shape}, one context without the first: {x.shape}")
         if not self.actions and x.shape[1] == 0:
             raise ValueError("contexts must have at least one action")
-        if self._features not in (0, x.shape[-1]):
+        if self._past is not None and self._features != x.shape[-1]:
             raise ValueError(f"contexts had {self._features} features before, now {x.shape[-1]}")
         if not np.isfinite(x).all():
             raise ValueError("contexts must be finite")
@@ -186,7 +214,7 @@ class OPOLearner:
     def _table(self, numbers: Numbers | slice, x: Array) -> Array:
         """Predictions: a column for each context, rows as in _table_rows."""
         assert self._past is not None
-        return self._past.predict(numbers, x.reshape(-1, x.shape[-1])).reshape(-1, x.shape[1])
+        return self._past.predict(numbers, x.reshape(len(x) * x.shape[1], x.shape[2])).reshape(-1, x.shape[1])
 
     def _table_rows(self, numbers: Numbers, actions: int) -> Numbers:
         """Where in _table the predictions for each action are, from the predictors' numbers."""

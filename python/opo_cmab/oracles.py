@@ -1,6 +1,7 @@
 """Regression oracles, and the predictors that they have made so far."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,7 +48,7 @@ class Rows:
 
     def append(self, row: ArrayLike) -> None:
         if self._count == len(self._room):
-            more = np.empty_like(self._room, shape=(self._count + 8, *self._room.shape[1:]))
+            more = np.zeros_like(self._room, shape=(self._count + 8, *self._room.shape[1:]))
             self._room = np.concatenate([self._room, more])
         self._room[self._count] = row
         self._count += 1
@@ -68,14 +69,25 @@ class LinearPredictors:
     def inputs(x: Array) -> Array:
         return np.concatenate([x, np.ones((*x.shape[:-1], 1))], axis=-1)
 
-    def learn(self, model: int, x: Array, y: float) -> int | None:
-        """Returns the number of the model's new predictor, if it has one."""
-        inverse = self._inverses[model]
-        along = inverse @ x
-        gain = along / (1 + x @ along)
-        self._now[model] += gain * (y - x @ self._now[model])
-        inverse -= np.outer(gain, along)
-        return self._add(self._now[model])
+    def learn(self, model: int, x: Array, y: float) -> Callable[[], int | None]:
+        """Learns from a round, but changes nothing yet: what is returned does, and cannot fail.
+
+        It returns the number of the model's new predictor, if it has one.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            along = self._inverses[model] @ x
+            scale = 1 + x @ along
+            gain = along / scale
+            now = self._now[model] + gain * (y - x @ self._now[model])
+        if not (np.isfinite(scale) and np.isfinite(now).all()):
+            raise ValueError("the numbers of context or cost are too large to learn from")
+
+        def commit() -> int:
+            self._now[model] = now
+            self._inverses[model] -= np.outer(gain, along)
+            return self._add(now)
+
+        return commit
 
     def _add(self, coefficients: Array) -> int:
         self._past.append(coefficients)
@@ -110,27 +122,42 @@ class FittedPredictors:
     def inputs(x: Array) -> Array:
         return x
 
-    def learn(self, model: int, x: Array, y: float) -> int | None:
+    def learn(self, model: int, x: Array, y: float) -> Callable[[], int | None]:
         xs, ys = self._data[model]
-        xs.append(x)
-        ys.append(y)
-        if len(ys) < self._due[model]:
-            return None
-        self._due[model] = len(ys) * (1 + self._growth)
-        regressor = copy.deepcopy(self._regressor)
-        regressor.fit(np.array(xs), np.array(ys))
-        self._past.append(regressor)
-        return len(self._past) - 1
+        count = len(ys) + 1
+        regressor = None
+        if count >= self._due[model]:
+            regressor = copy.deepcopy(self._regressor)
+            regressor.fit(np.array([*xs, x]), np.array([*ys, y]))
+            self._predict_one(regressor, x[None])  # refuses a bad one
+
+        def commit() -> int | None:
+            xs.append(x.copy())  # the caller may write over it
+            ys.append(y)
+            if regressor is None:
+                return None
+            self._due[model] = count * (1 + self._growth)
+            self._past.append(regressor)
+            return len(self._past) - 1
+
+        return commit
 
     def predict(self, numbers: Numbers | slice, x: Array) -> Array:
         past = self._past[numbers] if isinstance(numbers, slice) else [self._past[i] for i in numbers]
         table = np.zeros((len(past), len(x)))
         for row, regressor in zip(table, past, strict=True):
             if regressor is not None:
-                row[:] = regressor.predict(x)
-        if not np.isfinite(table).all():
-            raise ValueError("the oracle predicts costs that are not finite")
+                row[:] = self._predict_one(regressor, x)
         return table
+
+    @staticmethod
+    def _predict_one(regressor: Regressor, x: Array) -> Array:
+        predictions = np.asarray(regressor.predict(x), dtype=float)
+        if predictions.shape != (len(x),):
+            raise ValueError(f"the oracle must predict a number for each row: {predictions.shape} for {len(x)} rows")
+        if not np.isfinite(predictions).all():
+            raise ValueError("the oracle predicts costs that are not finite")
+        return predictions
 
     def merge(self, first: int, second: int, weights: tuple[int, int]) -> int:
         """Predictors cannot be averaged: the one that was in force for longer, the later if it is equal."""
