@@ -1,11 +1,13 @@
 """explain: the steps behind a decision, equal to the decision, on any workspace, without changing it."""
 
+import sys
 from io import BytesIO
 
 import numpy as np
 import opo_cmab
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose
 from opo_cmab.reference import policies
 from streams import random_rounds
@@ -84,6 +86,12 @@ def test_a_new_workspace_has_one_policy_the_uniform_one():
     assert explanation.policy.tolist() == [[0.5, 0.5]]
     assert explanation.cost.shape == (0, 2)
     assert explanation.to_frame().empty
+    assert str(explanation).splitlines() == [
+        "0 past rounds in 0 steps",
+        "action       cost  bonus probability",
+        "     0          -      -      0.5000",
+        "     1          -      -      0.5000",
+    ]
     explanation.plot().savefig(BytesIO())
 
 
@@ -96,15 +104,91 @@ def test_the_frame_has_a_row_for_each_step_and_action():
     assert_allclose(by_action.to_numpy(), explanation.policy[:-1])
 
 
-def test_the_plot_shows_policy_costs_and_losses(tmp_path):
+def test_the_plot_shows_policy_costs_bonuses_and_losses(tmp_path):
     explanation = opo_cmab.explain(trained("-q sa"), ["shared |s x0:1", "|a id1", "|a id2", "|a id3"])
-    figure = explanation.plot(["coffee", "tea", "juice"])
-    policy, cost, loss = figure.axes
-    assert [text.get_text() for text in policy.get_legend().get_texts()] == ["coffee", "tea", "juice"]
-    assert len(cost.get_lines()) == len(loss.get_lines()) == 3
+    names = ["coffee", "tea", "juice"]
+    figure = explanation.plot(names)
+    policy, *below = figure.axes
+    best = explanation.decision.argmax()
+    assert policy.get_title("left") == (
+        f"70 past rounds, replayed for this context\nMost probable: {names[best]}, {explanation.decision[best]:.2f}"
+    )
+    assert legend(figure) == names
+    assert [axes.get_ylabel() for axes in below] == ["predicted cost", "bonus", "optimistic loss"]
+    bands = [to_hex(band.get_facecolor()[0]) for band in policy.collections]
+    for axes, values in zip(below, (explanation.cost, explanation.bonus, explanation.optimistic_loss), strict=True):
+        lines = axes.get_lines()
+        assert [to_hex(line.get_color()) for line in lines] == bands
+        assert_allclose([line.get_ydata()[:-1] for line in lines], values.T)
+        assert not axes.collections  # nothing shaded: shades of several actions mix
+        assert np.argmax([line.get_linewidth() for line in lines]) == best
     figure.savefig(tmp_path / "why.svg")
     with pytest.raises(ValueError, match="2 names for 3 actions"):
         explanation.plot(["coffee", "tea"])
+
+
+def legend(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def made_up(policy):
+    """An explanation with these policies, the last of which is the decision."""
+    policy = np.array(policy)
+    steps, actions = len(policy) - 1, policy.shape[1]
+    some = np.linspace(0, 1, steps * actions).reshape(steps, actions)
+    return opo_cmab.Explanation(
+        first_round=np.arange(steps),
+        rounds=np.ones(steps, dtype=np.int64),
+        cost=100 * some,
+        bonus=some,
+        optimistic_loss=some,
+        cost_range=(0, 100),
+        policy=policy,
+    )
+
+
+def test_ten_actions_have_ten_colours():
+    figure = made_up(np.full((3, 10), 0.1)).plot()
+    for axes in figure.axes[1:]:
+        assert len({to_hex(line.get_color()) for line in axes.get_lines()}) == 10
+
+
+def test_of_many_actions_those_that_are_played_have_colours():
+    policy = np.zeros((9, 25))
+    policy[:8, 10:20] = 0.1
+    policy[8, 22] = 1  # the decision
+    figure = made_up(policy).plot()
+    assert legend(figure) == [*(f"action {a}" for a in range(10, 19)), "action 22", "15 others"]
+    for axes in figure.axes[1:]:
+        colours = [to_hex(line.get_color()) for line in axes.get_lines()]
+        assert len(set(colours[:15])) == 1  # grey, below the others
+        assert len(set(colours)) == 11
+
+
+def test_it_prints_as_a_short_table():
+    explanation = made_up([[0.5, 0.5], [0.25, 0.75], [0.125, 0.875]])
+    assert str(explanation).splitlines() == [
+        "2 past rounds in 2 steps",
+        "action       cost  bonus probability",
+        "     0      66.67  0.667      0.1250",
+        "     1      100.0  1.000      0.8750",
+    ]
+
+
+def test_of_many_actions_it_prints_the_most_probable():
+    lines = str(made_up([np.full(100, 0.01), [0.0025] * 80 + [0.04] * 20])).splitlines()
+    assert len(lines) == 23
+    assert lines[2].split() == ["80", "80.81", "0.808", "0.0400"]
+    assert lines[-1] == "and 80 less probable actions, 0.2000 in all"
+
+
+@pytest.mark.parametrize(("method", "module"), [("to_frame", "pandas"), ("plot", "matplotlib.figure")])
+def test_without_its_package_it_says_what_to_install(method, module, monkeypatch):
+    explanation = made_up([[0.5, 0.5], [0.25, 0.75]])
+    monkeypatch.setitem(sys.modules, module, None)  # as if it was not there
+    package = module.split(".")[0]
+    with pytest.raises(ImportError, match=rf'^{method} needs {package}: pip install "vw-opo-cmab\[explain\]"$'):
+        getattr(explanation, method)()
 
 
 @pytest.mark.parametrize(

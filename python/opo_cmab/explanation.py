@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "explain"]
 
+INSTALL = 'pip install "vw-opo-cmab[explain]"'
+ROWS = 20  # that the printed table has at most
+COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#000000", "#bcbd22", "#17becf")
+GREY = "#c8c8c8"
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -47,9 +52,28 @@ class Explanation:
         last: NDArray[np.float64] = self.policy[-1]
         return last
 
+    def __str__(self) -> str:
+        """A table: of each action the cost and the bonus in the last step, and the probability that comes of it."""
+        steps, actions = self.cost.shape
+        shown = _most_probable(self.decision, ROWS)
+        lines = [
+            f"{self.rounds.sum()} past rounds in {steps} steps",
+            f"{'action':>6} {'cost':>10} {'bonus':>6} {'probability':>11}",
+        ]
+        for a in shown:
+            last = f"{self.cost[-1, a]:>#10.4g} {self.bonus[-1, a]:>6.3f}" if steps else f"{'-':>10} {'-':>6}"
+            lines.append(f"{a:>6} {last} {self.decision[a]:>11.4f}")
+        if len(shown) < actions:
+            rest = 1 - self.decision[shown].sum()
+            lines.append(f"and {actions - len(shown)} less probable actions, {max(0, rest):.4f} in all")
+        return "\n".join(lines)
+
     def to_frame(self) -> pd.DataFrame:
         """A row for each step and action (pandas)."""
-        import pandas as pd
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(f"to_frame needs pandas: {INSTALL}") from error
 
         steps, actions = self.cost.shape
         return pd.DataFrame(
@@ -65,42 +89,60 @@ class Explanation:
         )
 
     def plot(self, names: Sequence[str] | None = None) -> Figure:
-        """Three pictures over the past rounds (matplotlib): policy, predictions with their bonuses, optimistic losses.
+        """Four pictures over the past rounds (matplotlib): policy, predicted costs, bonuses, optimistic losses.
+
+        The most probable action has the thickest line. Of more than 10 actions, the 10 that the replay plays most have
+        colours; the others are grey.
 
         Args:
             names: of the actions; their numbers unless given.
         """
-        from matplotlib.figure import Figure
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ImportError(f"plot needs matplotlib: {INSTALL}") from error
 
         actions = self.policy.shape[1]
         names = [f"action {a}" for a in range(actions)] if names is None else names
         if len(names) != actions:
             raise ValueError(f"{len(names)} names for {actions} actions")
-        figure = Figure(figsize=(8, 7), layout="constrained")
-        policy, cost, loss = figure.subplots(3, 1, sharex=True)
+        best = int(self.decision.argmax())
+        played = np.average(self.policy, axis=0, weights=[*self.rounds, 1])
+        played[best] = 1  # has a colour in any case
+        coloured = _most_probable(played, len(COLOURS))
+        others = np.setdiff1d(np.arange(actions), coloured)
+        colours = dict(zip(coloured, COLOURS, strict=False))
+
+        figure = Figure(figsize=(8, 8), layout="constrained")
+        policy, *below = figure.subplots(4, 1, sharex=True)
+        replayed = f"{self.rounds.sum()} past rounds, replayed for this context"
+        policy.set_title(f"{replayed}\nMost probable: {names[best]}, {self.decision[best]:.2f}", loc="left")
         edges = np.concatenate([self.first_round, [self.rounds.sum()]])
-        policy.stackplot(edges, self.policy.T, labels=names, step="post", alpha=0.85)
-        policy.set_ylabel("policy")
+        shares, labels = list(self.policy.T[coloured]), [names[a] for a in coloured]
+        if len(others):
+            shares.append(self.policy[:, others].sum(axis=1))
+            labels.append(f"{len(others)} others")
+        policy.stackplot(edges, shares, labels=labels, colors=[*colours.values(), GREY], step="post", linewidth=0)
         policy.set_ylim(0, 1)
-        policy.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+        figure.legend(loc="outside right upper", frameon=False)
 
-        def to_the_end(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.concatenate([values, values[-1:] if len(values) else [np.nan]])
-
-        low, high = self.cost_range
-        for a in range(actions):
-            costs, bonuses = to_the_end(self.cost[:, a]), to_the_end(self.bonus[:, a])
-            [line] = cost.plot(edges, costs, drawstyle="steps-post")
-            shade = {"step": "post", "color": line.get_color(), "alpha": 0.15, "linewidth": 0}
-            cost.fill_between(edges, costs - (high - low) * bonuses, costs, **shade)
-            loss.plot(edges, to_the_end(self.optimistic_loss[:, a]), drawstyle="steps-post")
-        cost.set_ylabel("predicted cost,\nless the bonus (shaded)")
-        loss.set_ylabel("optimistic loss")
-        loss.set_xlabel("past round, replayed for this context")
-        for axes in (policy, cost, loss):
+        for axes, values in zip(below, (self.cost, self.bonus, self.optimistic_loss), strict=True):
+            to_the_end = np.concatenate([values, values[-1:] if len(values) else np.full((1, actions), np.nan)])
+            for a in [*others, *coloured]:
+                width, height = (2.0, 3) if a == best else (1.0, 2)
+                style = {"color": colours.get(a, GREY), "linewidth": width, "zorder": height}
+                axes.plot(edges, to_the_end[:, a], drawstyle="steps-post", **style)
+        for axes, label in zip(figure.axes, ("policy", "predicted cost", "bonus", "optimistic loss"), strict=True):
+            axes.set_ylabel(label)
             axes.spines[["top", "right"]].set_visible(False)
             axes.margins(x=0)
+        figure.axes[-1].set_xlabel("past round")
         return figure
+
+
+def _most_probable(probabilities: NDArray[np.float64], count: int) -> list[int]:
+    """The actions with the largest probabilities, in the order of their numbers."""
+    return sorted(np.argsort(-probabilities, kind="stable")[:count].tolist())
 
 
 def explain(workspace: Workspace, example: str | list[str] | list[Example]) -> Explanation:
