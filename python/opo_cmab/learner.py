@@ -59,7 +59,8 @@ class OPOLearner:
     Args:
         actions: their number, if each is to have its own oracle.
         oracle: :class:`Ridge`, or what has scikit-learn's ``fit(X, y)`` and ``predict(X)``: copies of it are fitted.
-            Until it has data it predicts the lowest cost.
+            Until it has data it predicts the lowest cost. A decision calls ``predict`` of every copy that is kept:
+            with trees set a budget.
         eta, gamma, beta, decay: as ``--opo_eta`` and so on; a constant beta takes the place of gamma, which is 0.1
             otherwise. A decay of 1 is Algorithm 1.
         budget: how many past predictors are kept of each oracle; 0 is all. Neighbouring rounds then share one, the
