@@ -111,6 +111,32 @@ print(merge_models(None, models).predict(["| a x:3", "| b"]), end="")
     assert ours.stdout == stock.stdout != ""
 
 
+CPU = Path("/proc/cpuinfo")
+
+
+@pytest.mark.skipif(not CPU.exists() or "xgetbv1" not in CPU.read_text(), reason="needs Linux and a CPU with xgetbv 1")
+def test_the_engine_leaves_vector_registers_as_clean_as_stock_vw():
+    # Asked of the CPU: are upper halves of AVX registers in use? If so, SSE code such as libm's is slow on some CPUs.
+    count = """
+import ctypes, mmap
+from vowpalwabbit import Workspace
+code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes.fromhex("b901000000 0f01d0 c3"))  # mov $1, %ecx; xgetbv; ret
+states_in_use = ctypes.CFUNCTYPE(ctypes.c_uint32)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+for flags in ["-q ::", "--cubic :::", "--squarecb -q ::", "--automl 3 --oracle_type rand", "--ftrl -q ::"]:
+    workspace, dirty = Workspace(f"--cb_explore_adf {flags} --quiet"), 0
+    for cost in range(100):
+        workspace.learn(["shared |a x y |b u v", f"0:{cost % 3}:0.5 |c q w |d m n", "|c e r |d k"])
+        dirty += states_in_use() >> 2 & 1
+        workspace.predict(["shared |a x y |b u v", "|c q w |d m n", "|c e r |d k"])
+        dirty += states_in_use() >> 2 & 1
+    print(flags, "dirty" if dirty > 20 else "clean")
+"""
+    stock, ours = python(count), python("import opo_cmab" + count)
+    assert ours.returncode == stock.returncode == 0, ours.stderr + stock.stderr
+    assert ours.stdout == stock.stdout
+
+
 @pytest.mark.slow
 def test_vw_s_own_python_tests_end_on_our_engine_as_on_stock(tmp_path):
     # Some need data that the source distribution lacks and fail on stock too: what counts is that the two agree.
