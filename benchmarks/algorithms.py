@@ -2,10 +2,11 @@
 
 A plain name is the algorithm as the paper's published code ran it, faults included. A name with a suffix is ours:
 
-- OPO-CMAB is Algorithm 1 (--opo_decay 1) with VW's importance weights left on, as in the paper's experiments;
-  -unweighted is Algorithm 1 to the letter, whose regression is not weighted; -forgetting is what --opo_cmab does by
+- OPO-CMAB is Algorithm 1 (--opo_paper) with VW's importance weights left on, as in the paper's experiments;
+  -unweighted is Algorithm 1 to the letter, whose regression is not weighted; -default is what --opo_cmab does by
   default.
 - AdaCB is VW's --squarecb --elim, which counts each new minimum instead of each survivor; -fixed is --adacb.
+- FastCB and AdaCB-fixed learn raw costs, as in the paper. -mapped: with --cb_cost_unit range, the default of --fastcb.
 - RegCB is VW's elimination variant, RegCB-opt its optimistic one.
 - Under logistic loss the published AdaCB and RegCB read margins as if they were costs, all others map them by the
   sigmoid. Ours always map them.
@@ -54,7 +55,8 @@ FLAGS = {
     "learning_rate": "--learning_rate",
 }
 PARAMS = ("loss", *FLAGS)
-LINK = "--cb_score_link logistic"
+RAW = "--cb_cost_unit raw"
+RAW_FROM_0_TO_1 = f"{RAW} --cb_min_cost 0 --cb_max_cost 1"
 MARGINS = "--logistic_min 0 --logistic_max 1"  # no link, but the label range that costs need: VW's is -1 to 1
 
 
@@ -62,7 +64,7 @@ MARGINS = "--logistic_min 0 --logistic_max 1"  # no link, but the label range th
 class Algorithm:
     flags: str
     paper: str | None = None  # whose grid and whose choices are its own; none: it runs at its defaults only
-    logistic: str = LINK  # what goes with --loss_function logistic
+    logistic: str = RAW  # what goes with --loss_function logistic
     task: str = "--cbify {actions} --cb_explore_adf"
 
     def grid(self) -> list[Params]:
@@ -86,14 +88,18 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     {
         SUPERVISED: Algorithm("", SUPERVISED, logistic="", task="--oaa {actions}"),
         "SquareCB": Algorithm("--squarecb", "SquareCB"),
-        "FastCB": Algorithm("--fastcb", "FastCB"),
+        "FastCB": Algorithm(f"--fastcb {RAW_FROM_0_TO_1}", "FastCB", logistic=""),
         "AdaCB": Algorithm("--squarecb --elim", "AdaCB", logistic=MARGINS),
-        "AdaCB-fixed": Algorithm("--adacb", "AdaCB"),
+        "AdaCB-fixed": Algorithm(f"--adacb {RAW_FROM_0_TO_1}", "AdaCB", logistic=""),
         "RegCB": Algorithm("--regcb", "RegCB", logistic=MARGINS),
         "RegCB-opt": Algorithm("--regcb --regcbopt", "RegCB"),
-        "OPO-CMAB": Algorithm("--opo_cmab --opo_decay 1 --opo_importance_weighted", "OPO-CMAB"),
-        "OPO-CMAB-unweighted": Algorithm("--opo_cmab --opo_decay 1", "OPO-CMAB"),
-        "OPO-CMAB-forgetting": Algorithm("--opo_cmab", "OPO-CMAB"),
+        "OPO-CMAB": Algorithm("--opo_cmab --opo_paper --opo_importance_weighted", "OPO-CMAB", logistic=""),
+        "OPO-CMAB-unweighted": Algorithm("--opo_cmab --opo_paper", "OPO-CMAB", logistic=""),
+        "OPO-CMAB-default": Algorithm("--opo_cmab"),
+        "FastCB-mapped": Algorithm("--fastcb"),
+        "FastCB-logistic": Algorithm(f"--fastcb {RAW_FROM_0_TO_1} --loss_function logistic"),
+        "AdaCB-mapped": Algorithm("--adacb"),
+        "SquareCB-mapped": Algorithm("--squarecb --cb_cost_unit range"),
         "epsilon-greedy": Algorithm(""),
         "bag": Algorithm("--bag 5"),
         "cover": Algorithm("--cover 5"),
@@ -101,7 +107,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     }
 )
 IN_THE_PAPER = tuple(GRIDS)
-TUNED = tuple(name for name, a in ALGORITHMS.items() if a.paper and name != "OPO-CMAB-forgetting")
+TUNED = tuple(name for name, a in ALGORITHMS.items() if a.paper)
 
 
 @cache

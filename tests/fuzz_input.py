@@ -52,7 +52,7 @@ def good_flags(rng: random.Random) -> list[str]:
 BAD_VALUES = ["nan", "inf", "-inf", "-1", "0", "1e38", "1e39", "1e-45", "99999999999999999999", "", "x", "é", "--quiet"]
 VALUED = shlex.split("""
     --opo_eta --opo_gamma --opo_beta --opo_decay --opo_budget --epsilon --cb_min_cost --cb_max_cost --gamma_scale
-    --gamma_exponent --mellowness --logistic_min --logistic_max --cb_score_link --loss_function --cb_type
+    --gamma_exponent --mellowness --logistic_min --logistic_max --cb_cost_unit --loss_function --cb_type
     --explorer_state -l --power_t --initial_t --l1 --l2 --initial_weight --random_seed -q --interactions --ignore
     --keep
 """)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from streams import random_rounds
 
 ROOT = Path(__file__).parent.parent
-NEW_FLAGS = ["--cb_explore_adf --fastcb", "--cb_explore_adf --adacb", "--cb_adf --cb_score_link identity"]
+NEW_FLAGS = ["--cb_explore_adf --fastcb", "--cb_explore_adf --adacb", "--cb_adf --cb_cost_unit raw"]
 STOCK_STACKS = [
     "--cb_explore_adf",
     "--cb_explore_adf --epsilon 0.3 -q sa",
@@ -46,7 +46,7 @@ def test_the_new_flags_fail_on_stock_vw_and_work_on_ours(flags, vw):
 
 def test_help_explains_the_new_flags(vw):
     everything = vw("--help").stdout
-    assert all(words in everything for words in ["FastCB exploration", "AdaCB exploration", "--cb_score_link"])
+    assert all(words in everything for words in ["FastCB exploration", "AdaCB exploration", "--cb_cost_unit"])
     fastcb = vw("--help --cb_explore_adf --fastcb").stdout
     assert all(words in fastcb for words in ["--gamma_scale", "--gamma_exponent", "Upper bound on cost"])
 
@@ -87,9 +87,7 @@ def flat(predictions):
     return [p for prediction in predictions for p in prediction]
 
 
-@pytest.mark.parametrize(
-    "flags", ["--fastcb", "--adacb", "--squarecb --loss_function logistic --cb_score_link logistic"]
-)
+@pytest.mark.parametrize("flags", ["--fastcb", "--adacb", "--squarecb --loss_function logistic --cb_cost_unit raw"])
 def test_merging_models_that_use_our_flags_is_refused(flags):
     from vowpalwabbit import Workspace, merge_models
 

@@ -37,7 +37,10 @@ def test_the_last_policy_is_the_prediction(arguments, budget, loss):
 
 
 def test_the_steps_are_algorithm_1():
-    explanation = opo_cmab.explain(trained("-q :: --cb_cost_unit raw --cb_min_cost 0 --cb_max_cost 1 --opo_eta 7 --opo_gamma 0.5 --opo_decay 0.8"), random_rounds(3)[0])
+    explanation = opo_cmab.explain(
+        trained("-q :: --cb_cost_unit raw --cb_min_cost 0 --cb_max_cost 1 --opo_eta 7 --opo_gamma 0.5 --opo_decay 0.8"),
+        random_rounds(3)[0],
+    )
     assert_allclose(explanation.policy, policies(explanation.cost, eta=7, gamma=0.5, decay=0.8), atol=1e-6)
     played = np.cumsum(explanation.policy, axis=0)[:-1] - explanation.policy[:-1]
     beta = 0.5 * np.sqrt((explanation.first_round + 1) / explanation.cost.shape[1])

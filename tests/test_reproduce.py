@@ -191,7 +191,7 @@ def test_tables_hold_the_mean_over_permutations_and_its_difference_from_supervis
 
 
 def test_wins_go_to_the_first_by_name_as_in_the_published_code():
-    losses = pd.DataFrame({"SquareCB": [0.1, 0.2], "AdaCB": [0.1, 0.3], "OPO-CMAB-forgetting": [0.0, 0.0]})
+    losses = pd.DataFrame({"SquareCB": [0.1, 0.2], "AdaCB": [0.1, 0.3], "OPO-CMAB-default": [0.0, 0.0]})
     wins = tables.wins_as_the_paper_counts(losses).set_index("algorithm")
     assert wins["ties_to_the_first_by_name"].to_dict() == {"AdaCB": 1, "SquareCB": 1}
     assert wins["alone_or_tied"].to_dict() == {"AdaCB": 1, "SquareCB": 2}

@@ -1,9 +1,13 @@
-// A look inside the engine for Python: opo_cmab._explain. In the file of pylibvw, because it needs the same VW.
+// What Python needs of the engine beyond pylibvw: opo_cmab._explain. In the file of pylibvw, because it needs the same VW.
 #include "reductions/cb_explore_adf_opo_cmab.h"
+#include "vw/common/vw_exception.h"
 #include "vw/core/global_data.h"
+#include "vw/core/io_buf.h"
 #include "vw/core/learner.h"
 #include "vw/core/scope_exit.h"
+#include "vw/core/version.h"
 #include "vw/core/vw.h"
+#include "vw/io/io_adapter.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -53,12 +57,34 @@ void discard(VW::workspace& workspace, const py::list& examples)
   auto unwrapped = unwrap(examples);
   VW::finish_example(workspace, unwrapped);
 }
+VW::LEARNER::learner& find_regression(VW::workspace& workspace)
+{
+  auto* found = workspace.l->get_learner_by_name_prefix("cb_adf");
+  if (found == nullptr) { THROW("this is not a model of --cb_explore_adf or --cb_adf"); }
+  return *found;
+}
+
+/// What cb_adf and the reductions below it save, the weights included, goes from one workspace to the other.
+void copy_regression(VW::workspace& from, VW::workspace& to)
+{
+  auto bytes = std::make_shared<std::vector<char>>();
+  VW::io_buf out;
+  out.add_file(VW::io::create_vector_writer(bytes));
+  find_regression(from).save_load(out, false, false);
+  out.flush();
+  VW::io_buf in;
+  in.add_file(VW::io::create_buffer_view(bytes->data(), bytes->size()));
+  to.runtime_state.model_file_ver = VW::VERSION;  // that it is written in
+  find_regression(to).save_load(in, true, false);
+}
 }  // namespace
 
 PYBIND11_MODULE(_explain, m)
 {
   m.doc() = "A look inside the engine: the steps behind a decision of --opo_cmab.";
   m.def("explain", &explain, py::arg("workspace"), py::arg("examples"), "The steps that a prediction takes.");
+  m.def("copy_regression", &copy_regression, py::arg("from_"), py::arg("to"),
+      "Gives a workspace the weights of another, and what else cb_adf and its base keep.");
   m.def("discard", &discard, py::arg("workspace"), py::arg("examples"),
       "Gives examples back without counting them in the workspace's statistics, as Workspace.finish_example does.");
 }

@@ -59,7 +59,8 @@ public:
       if (explorers.size() > 1)
       {
         THROW("--" << explorers[0] << " and --" << explorers[1]
-                   << " are both explorers: give only one of them (-i brings the one that the model was saved with)");
+                   << " are both explorers: give only one of them. If -i brings one of VW's own, python -m "
+                      "opo_cmab.adopt OLD NEW writes a model of ours with its weights");
       }
       _reduction_stack.erase(find(VW::reductions::cb_explore_adf_greedy_setup));
     }

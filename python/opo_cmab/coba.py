@@ -15,7 +15,7 @@ __all__ = ["CobaLearner"]
 class CobaLearner(Learner):  # type: ignore[misc]  # coba has no types
     """:class:`opo_cmab.OPOLearner` by coba's learner protocol: one oracle sees context and action together.
 
-    coba's rewards, in [0, 1] or nearly, are costs with a minus sign: no reward is a cost of 0, the highest.
+    coba's rewards are costs with a minus sign.
 
     Args:
         features: what the oracle sees, as for coba's LinUCBLearner: x is the context, a the action, xa their products.
@@ -26,7 +26,7 @@ class CobaLearner(Learner):  # type: ignore[misc]  # coba has no types
     def __init__(self, features: Sequence[str] = ("a", "xa"), seed: int = 1, **settings: Any) -> None:
         self._names, self._settings = list(features), settings
         self._encoder = InteractionsEncoder(features)
-        self._learner = OPOLearner(min_cost=-1, max_cost=0, **settings)
+        self._learner = OPOLearner(**settings)
         self._predictor = PMFPredictor(self._probabilities, seed)
 
     @property

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _kernel
+from .costs import START, CostRange
 from .oracles import Array, FittedPredictors, LinearPredictors, Numbers, Regressor, Ridge, Rows
 
 __all__ = ["Choice", "OPOLearner"]
 
 SEGMENTS = 128  # whose predictions are computed at once
 STEPS = 8  # that the replay of a segment takes at most, with a budget
+NOISE_SCALE = 0.5  # the default
 GROUP = _kernel.PolicyBatch.GROUP
 
 
@@ -59,16 +61,17 @@ class OPOLearner:
     Args:
         actions: their number, if each is to have its own oracle.
         oracle: :class:`Ridge`, or what has scikit-learn's ``fit(X, y)`` and ``predict(X)``: copies of it are fitted.
-            Until it has data it predicts the lowest cost. A decision calls ``predict`` of every copy that is kept:
-            with trees set a budget.
-        eta, gamma, beta, decay: as ``--opo_eta`` and so on; a constant beta takes the place of gamma, which is 0.1
-            otherwise. A decay of 1 is Algorithm 1.
+            Until it has data it predicts a cost a quarter of the range above the best. A decision calls ``predict`` of
+            every copy that is kept: with trees set a budget.
+        eta, gamma, beta, noise_scale, decay: as ``--opo_eta`` and so on. One of the three in the middle may be given;
+            otherwise gamma is 0.5 times :attr:`noise`. A constant beta and a decay of 1 are Algorithm 1.
         budget: how many past predictors are kept of each oracle; 0 is all. Neighbouring rounds then share one, the
             older the more of them: of Ridge the average, of others the one that stays. A segment of rounds is replayed
             in a few steps, each for m rounds at once: N grows by m pi, log pi falls by eta m loss (decayed in turn).
         refit: an oracle other than Ridge is fitted anew each time its data has grown by this fraction.
-        min_cost, max_cost: the range of costs, mapped to [0, 1] for oracle and policy. A cost outside of it is learnt
-            from as it is.
+        min_cost, max_cost: the range of costs. An end that is not given is learnt from the costs; until two different
+            ones have been seen, the policy is uniform. A cost outside of a range that is given is clipped to it. The
+            oracle sees losses from -0.25 (the best) to 0.75.
         threads: that ``predict_proba`` of many contexts uses, with Ridge; 0 is one for each core.
         seed: of ``choose``.
 
@@ -80,11 +83,12 @@ class OPOLearner:
     eta: float = 100.0
     gamma: float | None = None
     beta: float | None = None
+    noise_scale: float | None = None
     decay: float = 0.9
     budget: int = 0
     refit: float = 0.1
-    min_cost: float = 0.0
-    max_cost: float = 1.0
+    min_cost: float | None = None
+    max_cost: float | None = None
     threads: int = 0
     seed: int | None = None
 
@@ -101,20 +105,49 @@ class OPOLearner:
             raise ValueError(f"budget must be 0 (all predictors are kept) or a whole number from 2 up: {self.budget!r}")
         if not 0 <= _number(self.refit) < np.inf:
             raise ValueError(f"refit must be at least 0 and finite: {self.refit!r}")
-        if not -np.inf < self.min_cost < self.max_cost < np.inf:
-            raise ValueError(f"min_cost must be below max_cost, both finite: {self.min_cost} and {self.max_cost}")
+        low = -np.inf if self.min_cost is None else _number(self.min_cost)
+        high = np.inf if self.max_cost is None else _number(self.max_cost)
+        finite = (self.min_cost is None or np.isfinite(low)) and (self.max_cost is None or np.isfinite(high))
+        if not (finite and low < high):
+            raise ValueError(f"min_cost must be below max_cost, both finite: {self.min_cost!r} and {self.max_cost!r}")
         if not (_is_integer(self.threads) and self.threads >= 0):
             raise ValueError(f"threads must be a whole number from 0 up: {self.threads!r}")
-        gamma = 0.1 if self.gamma is None and self.beta is None else self.gamma
-        self._settings: Any = {"eta": self.eta, "gamma": gamma, "beta": self.beta, "decay": self.decay}
-        _kernel.policy(np.zeros((0, 1)), **self._settings)  # refuses bad ones
+        given = [name for name in ("gamma", "beta", "noise_scale") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{given[0]} and {given[1]}: give only one of them")
+        if self.noise_scale is not None and not 0 <= _number(self.noise_scale) < np.inf:
+            raise ValueError(f"noise_scale must be at least 0 and finite: {self.noise_scale!r}")
         self._models = self.actions or 1
         self._past: LinearPredictors | FittedPredictors | None = None  # from the first round on
         self._features = 0
         self._now = np.zeros(self._models, dtype=np.int64)  # the number of each model's predictor
         self._numbers = Rows(np.zeros((0, self._models), dtype=np.int64))  # of the predictors in force in each segment
         self._lengths = Rows(np.zeros(0, dtype=np.int64))  # of each segment, in rounds
+        self._range = CostRange(self.min_cost, self.max_cost)
+        self._squared_error = 0.0  # of all predictions, each before its round was learnt, in units of cost
+        self._predictions = 0
+        _kernel.policy(np.zeros((0, 1)), **self._settings)  # refuses bad ones
         self._random = np.random.default_rng(self.seed)
+
+    @property
+    def cost_range(self) -> tuple[float, float] | None:
+        """The range of costs in use; none if it is not known yet."""
+        return (self._range.min, self._range.max) if self._range.known else None
+
+    @property
+    def noise(self) -> float:
+        """The root mean squared error of the predictions so far, as a share of the range of costs."""
+        if self._predictions == 0:
+            return 0.0
+        return float(np.sqrt(self._squared_error / self._predictions)) / self._range.width
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """As the kernel takes them."""
+        gamma = self.gamma
+        if gamma is None and self.beta is None:
+            gamma = (NOISE_SCALE if self.noise_scale is None else self.noise_scale) * self.noise
+        return {"eta": self.eta, "gamma": gamma, "beta": self.beta, "decay": self.decay}
 
     @property
     def rounds(self) -> int:
@@ -132,7 +165,7 @@ class OPOLearner:
         """
         x = self._inputs(contexts)
         count, actions = x.shape[1], self.actions or len(x)
-        if self._past is None or count == 0:
+        if self._past is None or count == 0 or not self._range.known:
             return np.full((count, actions), 1 / actions)
         if count == 1 and not self.budget:
             predictions = self._table(slice(None), x).ravel()[self._table_rows(self._numbers.all, actions)]
@@ -181,16 +214,24 @@ class OPOLearner:
             raise ValueError(f"action must be a whole number in 0 .. {actions - 1}: {action!r}")
         if not np.isfinite(paid):
             raise ValueError(f"cost must be one finite number: {cost!r}")
-        loss = (paid - self.min_cost) / (self.max_cost - self.min_cost)
         model, features = (int(chosen), x[0]) if self.actions else (0, x[int(chosen)])
         past = self._past or self._no_past(np.shape(context)[-1])
-        commit = past.learn(model, features, loss)  # what can fail is before this line
+        paid = self._range.clip(paid)
+        unit = self._range.unit(paid)
+        predicted = past.predict_now(model, features)
+        commit = past.learn(model, features, unit.label(paid))  # what can fail is before this line
 
         self._past, self._features = past, np.shape(context)[-1]
         self._add_round()
         number = commit()
         if number is not None:
             self._now[model] = number
+        if self._range.known:
+            self._squared_error += (unit.width * (unit.label(paid) + unit.start - unit.loss(predicted))) ** 2
+            self._predictions += 1
+        self._range.observe(paid)
+        if self._range.known and (scale_shift := unit.map_to(self._range.unit(paid))) != (1, 0):
+            self._now = past.relabel(*scale_shift)
 
     def _no_past(self, features: int) -> LinearPredictors | FittedPredictors:
         if isinstance(self.oracle, Ridge):
@@ -213,9 +254,9 @@ class OPOLearner:
         return LinearPredictors.inputs(x) if isinstance(self.oracle, Ridge) else x
 
     def _table(self, numbers: Numbers | slice, x: Array) -> Array:
-        """Predictions: a column for each context, rows as in _table_rows."""
+        """Predicted losses: a column for each context, rows as in _table_rows."""
         assert self._past is not None
-        return self._past.predict(numbers, x.reshape(len(x) * x.shape[1], x.shape[2])).reshape(-1, x.shape[1])
+        return START + self._past.predict(numbers, x.reshape(len(x) * x.shape[1], x.shape[2])).reshape(-1, x.shape[1])
 
     def _table_rows(self, numbers: Numbers, actions: int) -> Numbers:
         """Where in _table the predictions for each action are, from the predictors' numbers."""

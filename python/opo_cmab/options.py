@@ -35,8 +35,9 @@ def _budget(value: object) -> str | None:
     return None if fits else "0 (exact) or a whole number from 2 up, below 2^31"
 
 
-def _loss(value: object) -> str | None:
-    return None if value in ("squared", "logistic") else "'squared' or 'logistic'"
+def _one_of(*choices: str) -> Callable[[object], str | None]:
+    must_be = " or ".join(map(repr, choices))
+    return lambda value: None if value in choices else must_be
 
 
 def _flag(name: str, check: Callable[[Any], str | None] | None = None) -> Any:
@@ -49,7 +50,8 @@ class _Explorer:
     min_cost: float | None = _flag("cb_min_cost", _finite)
     max_cost: float | None = _flag("cb_max_cost", _finite)
     epsilon: float | None = _flag("epsilon", _fraction)
-    loss: Literal["squared", "logistic"] | None = _flag("loss_function", _loss)
+    loss: Literal["squared", "logistic"] | None = _flag("loss_function", _one_of("squared", "logistic"))
+    cost_unit: Literal["range", "raw"] | None = _flag("cb_cost_unit", _one_of("range", "raw"))
 
     explorer: ClassVar[str]
 
@@ -59,13 +61,13 @@ class _Explorer:
             if value is None or check is None:
                 continue
             is_number = isinstance(value, Real) and not isinstance(value, bool)
-            must_be = check(value) if is_number or check is _loss else "a number"
+            is_choice = f.name in ("loss", "cost_unit")
+            must_be = check(value) if is_number or is_choice else "a number"
             if must_be:
                 raise ValueError(f"{f.name} must be {must_be}: {value!r}")
-        low = 0 if self.min_cost is None else self.min_cost
-        high = 1 if self.max_cost is None else self.max_cost
-        if not 0 < float(np.float32(high)) - float(np.float32(low)) <= LARGEST:  # VW's costs are floats
-            raise ValueError(f"min_cost must be below max_cost, by a finite number: {low} and {high}")
+        low, high = self.min_cost, self.max_cost
+        if low is not None and high is not None and not float(np.float32(low)) < float(np.float32(high)):
+            raise ValueError(f"min_cost must be below max_cost, as 32-bit floats: {low} and {high}")
 
     def __str__(self) -> str:
         words = ["--cb_explore_adf", f"--{self.explorer}"]
@@ -102,16 +104,23 @@ class Options(_Explorer):
     eta: float | None = _flag("opo_eta", _nonnegative)
     gamma: float | None = _flag("opo_gamma", _nonnegative)
     beta: float | None = _flag("opo_beta", _nonnegative)
+    noise_scale: float | None = _flag("opo_noise_scale", _nonnegative)
     decay: float | None = _flag("opo_decay", _fraction)
     budget: int | None = _flag("opo_budget", _budget)
     importance_weighted: bool = _flag("opo_importance_weighted")
+    paper: bool = _flag("opo_paper")
 
     explorer: ClassVar[str] = "opo_cmab"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.gamma is not None and self.beta is not None:
-            raise ValueError("gamma and beta: give only one of them")
+        given = [name for name in ("gamma", "beta", "noise_scale") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{given[0]} and {given[1]}: give only one of them")
+        if self.paper:
+            for name, implied in {"noise_scale": None, "decay": 1, "budget": 0, "cost_unit": "raw"}.items():
+                if getattr(self, name) not in (None, implied):
+                    raise ValueError(f"paper implies {name} {implied}: {getattr(self, name)!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

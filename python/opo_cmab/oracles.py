@@ -62,6 +62,7 @@ class LinearPredictors:
     def __init__(self, ridge: Ridge, models: int, features: int) -> None:
         size = features + 1
         self._inverses = np.array([np.eye(size) / ridge.l2] * models)
+        self._sums = np.zeros((models, size))  # of the features seen
         self._now = np.zeros((models, size))
         self._past = Rows(np.zeros((1, size)))
 
@@ -84,10 +85,25 @@ class LinearPredictors:
 
         def commit() -> int:
             self._now[model] = now
+            self._sums[model] += x
             self._inverses[model] -= np.outer(gain, along)
             return self._add(now)
 
         return commit
+
+    def predict_now(self, model: int, x: Array) -> float:
+        """What the model predicts as it is."""
+        return float(x @ self._now[model])
+
+    def relabel(self, scale: float, shift: float) -> Numbers:
+        """All labels y become scale * y + shift. Past predictors follow; each model is fitted to the new labels.
+
+        Returns the numbers of the models' new predictors.
+        """
+        self._past.all[:] *= scale
+        self._past.all[:, -1] += shift
+        self._now = scale * self._now + shift * np.einsum("mij,mj->mi", self._inverses, self._sums)
+        return np.array([self._add(row) for row in self._now], dtype=np.int64)
 
     def _add(self, coefficients: Array) -> int:
         self._past.append(coefficients)
@@ -116,7 +132,8 @@ class FittedPredictors:
         self._growth = growth
         self._data: list[tuple[list[Array], list[float]]] = [([], []) for _ in range(models)]
         self._due = [1.0] * models
-        self._past: list[Regressor | None] = [None]
+        self._past: list[tuple[Regressor | None, float, float]] = [(None, 0.0, 0.0)]  # with what maps its predictions
+        self._now = [0] * models
 
     @staticmethod
     def inputs(x: Array) -> Array:
@@ -137,18 +154,33 @@ class FittedPredictors:
             if regressor is None:
                 return None
             self._due[model] = count * (1 + self._growth)
-            self._past.append(regressor)
-            return len(self._past) - 1
+            self._now[model] = self._add(regressor, 1.0, 0.0)
+            return self._now[model]
 
         return commit
+
+    def _add(self, regressor: Regressor | None, scale: float, shift: float) -> int:
+        self._past.append((regressor, scale, shift))
+        return len(self._past) - 1
 
     def predict(self, numbers: Numbers | slice, x: Array) -> Array:
         past = self._past[numbers] if isinstance(numbers, slice) else [self._past[i] for i in numbers]
         table = np.zeros((len(past), len(x)))
-        for row, regressor in zip(table, past, strict=True):
-            if regressor is not None:
-                row[:] = self._predict_one(regressor, x)
+        for row, (regressor, scale, shift) in zip(table, past, strict=True):
+            row[:] = shift if regressor is None else shift + scale * self._predict_one(regressor, x)
         return table
+
+    def predict_now(self, model: int, x: Array) -> float:
+        return float(self.predict(np.array([self._now[model]]), x[None])[0, 0])
+
+    def relabel(self, scale: float, shift: float) -> Numbers:
+        """As of LinearPredictors, but what is fitted stays, with its predictions mapped, until the next fit."""
+        self._past = [(regressor, scale * a, scale * b + shift) for regressor, a, b in self._past]
+        for _, ys in self._data:
+            ys[:] = [scale * y + shift for y in ys]
+        untried = self._add(None, 0.0, 0.0)
+        self._now = [now if self._past[now][0] is not None else untried for now in self._now]
+        return np.array(self._now, dtype=np.int64)
 
     @staticmethod
     def _predict_one(regressor: Regressor, x: Array) -> Array:
@@ -164,4 +196,5 @@ class FittedPredictors:
         return first if weights[0] > weights[1] else second
 
     def keep(self, numbers: Numbers) -> None:
+        self._now = np.searchsorted(numbers, self._now).tolist()
         self._past = [self._past[i] for i in numbers]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["policies", "policy"]
+__all__ = ["policies", "policy", "uccb"]
 
 
 def policies(
@@ -66,3 +66,41 @@ def policy(
     """
     predictions = np.array([f(context) for f in past_predictors], dtype=float).reshape(-1, actions)
     return policies(predictions, eta=eta, gamma=gamma, beta=beta, decay=decay)[-1]  # type: ignore[no-any-return]
+
+
+def uccb(predictions: ArrayLike, *, gamma: float, first_counts: ArrayLike | None = None) -> NDArray[np.int64]:
+    r"""The actions that UCCB, the deterministic sibling of OPO-CMAB, plays for one context.
+
+    Xu and Zeevi, "Upper Counterfactual Confidence Bounds: a New Optimism Principle for Contextual Bandits" (2020),
+    Algorithm 1, for costs in place of rewards. For a context x it replays the actions that it would have played:
+
+    .. math:: \tilde a_k = \arg\min_a \hat f_k(x, a) - \frac{\beta_k}{\sum_{j<k} 1\{\tilde a_j = a\}}
+
+    where :math:`\beta_k \propto \sqrt{k / |A|}`; here :math:`\gamma \sqrt{k / |A|} / 2`, as in :func:`policies`.
+
+    OPO-CMAB with a decay of 0 and :math:`\eta \to \infty` plays the action of least optimistic loss under the last
+    predictor, which is this rule. Two things differ. UCCB plays every action once first, so that no count is 0;
+    Algorithm 1 of OPO-CMAB starts from 1 + 1/|A|, one and the uniform first policy. And OPO-CMAB's bonus in round k
+    does not know yet what round k - 1 led to: its counts are one play behind.
+
+    Args:
+        predictions: :math:`\hat f_k(x, a)`, a row for each round k = 1..K, a column for each action.
+        gamma: size of the bonus.
+        first_counts: of each action; without, every action is played once first, in order.
+    """
+    f = np.asarray(predictions, dtype=float)
+    rounds, actions = f.shape
+    counts = np.zeros(actions) if first_counts is None else np.array(first_counts, dtype=float)
+    played = []
+    behind: list[int] = []  # plays that the counts do not know yet
+    for k in range(1, rounds + 1):
+        beta = gamma * np.sqrt(k / actions) / 2
+        if first_counts is None and k <= actions:
+            action = k - 1
+        else:
+            action = int(np.argmin(f[k - 1] - beta / counts))
+        played.append(action)
+        behind.append(action)
+        if first_counts is None or len(behind) > 1:
+            counts[behind.pop(0)] += 1
+    return np.array(played)

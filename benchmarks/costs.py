@@ -1,0 +1,123 @@
+"""Costs in other units: the loss of explorers when the same data sets cost 0/1, -1/0, 0/100 or -50/50.
+
+No range is given, so ours learn it; beside that, costs 0/1 with the right range. The sets become rounds as with
+--cbify, each action having the features for itself, but not by it: it would tell some explorers the range.
+
+Results: OUT/costs.md and OUT/costs.csv. The online problems with and without the range: python -m benchmarks.online.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from tqdm import tqdm
+
+from benchmarks.datasets import BAKEOFF, Dataset, available, builtin, load
+from benchmarks.online.explorers import VWBandit
+from benchmarks.online.problems import Problem
+from benchmarks.online.simulate import play
+from benchmarks.program import make_parser, table, where, write
+
+UNITS = {"0/1": (0.0, 1.0), "-1/0": (-1.0, 0.0), "0/100": (0.0, 100.0), "-50/50": (-50.0, 50.0)}
+GIVEN = "0/1, range given"
+EXPLORERS = {
+    "OPO-CMAB": "--opo_cmab",
+    "FastCB": "--fastcb",
+    "AdaCB": "--adacb",
+    "SquareCB": "--squarecb",
+    "SquareCB, mapped": "--squarecb --cb_cost_unit range",
+}
+
+Row = dict[str, Any]
+
+
+def as_problem(dataset: Dataset, seed: int, right: float, wrong: float) -> Problem:
+    """The rows in random order, the classes being the actions."""
+    order = np.random.default_rng([seed, 2]).permutation(dataset.rows)
+    costs = np.where(np.arange(1, dataset.actions + 1) == dataset.y[order, None], right, wrong)
+
+    def lines(x: Any) -> list[str]:
+        features = [(i, x[i]) for i in np.flatnonzero(x)]
+        return [
+            "| " + " ".join(f"f{i}_{action}:{value:.9g}" for i, value in features) + f" a{action}"
+            for action in range(dataset.actions)
+        ]
+
+    actions = [lines(x) for x in dataset.X[order]]
+    return Problem(dataset.X[order], [line.pop(0) for line in actions], actions, list(costs), list(costs))
+
+
+class _Rounds(VWBandit):
+    """There is no shared line: the first line is the first action's."""
+
+    def learn(self, t: int, action: int, probability: float, cost: float) -> None:
+        lines = self._lines(t)
+        lines[action] = f"0:{cost:.7g}:{probability:.7g} {lines[action]}"
+        self._workspace.learn(lines)
+
+
+def losses(dataset: Dataset, seed: int, explorers: Sequence[str]) -> list[Row]:
+    """The share of wrong classes for each explorer and unit."""
+
+    def run(explorer: str, unit: str, right: float, wrong: float, flags: str = "") -> Row:
+        problem = as_problem(dataset, seed, right, wrong)
+        bandit = _Rounds(f"--cb_explore_adf {EXPLORERS[explorer]} {flags}", problem, seed)
+        _, paid = play(problem, bandit, seed)
+        wrong_share = float(np.mean(paid == wrong))
+        return {"dataset": dataset.did, "seed": seed, "explorer": explorer, "unit": unit, "loss": wrong_share}
+
+    def runs() -> Iterator[Row]:
+        for explorer in explorers:
+            for unit, (right, wrong) in UNITS.items():
+                yield run(explorer, unit, right, wrong)
+            yield run(explorer, GIVEN, 0, 1, "--cb_min_cost 0 --cb_max_cost 1")
+
+    return list(runs())
+
+
+def report(results: pd.DataFrame, place: Row) -> str:
+    means = results.pivot_table("loss", "explorer", "unit", sort=False)
+    text = [
+        "# Costs in other units",
+        "",
+        f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}.",
+        "",
+        f"Mean share of wrong classes over {results['dataset'].nunique()} data sets, runs of each: "
+        f"{results['seed'].nunique()}. No range is given but in the last column.",
+        "",
+        *table(
+            ["explorer", *means.columns], [[str(name), *(f"{x:.4f}" for x in row)] for name, row in means.iterrows()]
+        ),
+    ]
+    return "\n".join(text) + "\n"
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = make_parser("costs", __doc__, jobs=True)
+    add = parser.add_argument
+    add("--explorers", nargs="+", choices=EXPLORERS, default=list(EXPLORERS), metavar="NAME", help="(default: all)")
+    add("--max-rows", type=int, default=6000, metavar="N", help="leave out larger sets (default: %(default)s)")
+    add("--seeds", type=int, default=1, metavar="N", help="runs on each set (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    here = set(available())
+    sets = [load(did) for did in tqdm(BAKEOFF, desc="reading", unit="set") if did in here] or builtin()
+    tasks = [
+        delayed(losses)(dataset, seed, options.explorers)
+        for dataset in sets
+        if dataset.rows <= options.max_rows
+        for seed in range(options.seeds)
+    ]
+    finished = Parallel(n_jobs=options.jobs, return_as="generator")(tasks)
+    results = pd.DataFrame([row for rows in tqdm(finished, total=len(tasks), unit="set") for row in rows])
+    write("costs", results, report(results, where()), options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Moving in: the weights of a model of one of VW's own explorers, under one of ours.
+
+python -m opo_cmab.adopt squarecb.model ours.model
+vw -i ours.model ...
+"""
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from vowpalwabbit import Workspace
+
+from . import _explain
+
+__all__ = ["adopt"]
+
+# Of VW's explorers, and how many words follow each. They stay behind.
+_LEFT_BEHIND = {
+    **dict.fromkeys(["squarecb", "elim", "regcb", "regcbopt", "softmax", "cb_explore_adf", "cb_adf", "no_predict"], 0),
+    **dict.fromkeys(["quiet", "no_stdin", "driver_output_off", "rank_all"], 0),
+    **dict.fromkeys(["gamma_scale", "gamma_exponent", "mellowness", "first", "epsilon", "lambda"], 1),
+    **dict.fromkeys(["cb_min_cost", "cb_max_cost", "initial_regressor"], 1),
+}
+_SEVERAL_MODELS = ("bag", "cover", "synthcover", "rnd")
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("--")
+
+
+def _kept(arguments: str) -> list[str]:
+    """The arguments of a workspace without those of its explorer."""
+    words = shlex.split(arguments)
+    kept: list[str] = []
+    i = 0
+    while i < len(words):
+        name = words[i].removeprefix("--").partition("=")[0]
+        if _is_option(words[i]) and name in _SEVERAL_MODELS:
+            raise ValueError(f"a model of --{name} keeps several regressions, and ours keep one: train anew")
+        skip = _LEFT_BEHIND.get(name) if _is_option(words[i]) else None
+        if skip is None:
+            kept.append(words[i])
+            i += 1
+        else:
+            i += 1 + (skip if "=" not in words[i] else 0)
+    return kept
+
+
+def adopt(model: str | Path, arguments: str = "--opo_cmab") -> Workspace:
+    """A workspace with the weights of a stock model under one of our explorers; ``save`` it as any other.
+
+    The model must be of ``--cb_explore_adf`` with one regression (mtr, VW's default) and a linear learner. Its weights
+    are in raw costs and stay so (``--cb_cost_unit raw``); the range of costs is learnt, or given in the arguments.
+    Exploration starts from scratch: the old model is the first predictor of the new history.
+
+    Args:
+        model: the file.
+        arguments: the explorer and its settings.
+    """
+    old = Workspace(f"--initial_regressor {shlex.quote(str(model))} --quiet")
+    try:
+        words = _kept(old.get_arguments())
+        new = Workspace(
+            f"--cb_explore_adf --cb_cost_unit raw {arguments} {shlex.join(words)} --quiet", enable_logging=False
+        )
+        _explain.copy_regression(old, new)
+    finally:
+        old.finish()
+    return new
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m opo_cmab.adopt",
+        description="Write a model of one of our explorers with the weights of a model of VW's own "
+        "(--squarecb, --regcb, --first, --softmax or epsilon-greedy, on cb_adf with mtr).",
+    )
+    parser.add_argument("old", type=Path, help="the model to read")
+    parser.add_argument("new", type=Path, help="the model to write")
+    parser.add_argument(
+        "--arguments",
+        default="--opo_cmab",
+        metavar="FLAGS",
+        help="the new explorer and its settings, as in --arguments='--fastcb --epsilon 0.05' (default: %(default)s)",
+    )
+    options = parser.parse_args(arguments)
+    if not options.old.is_file():
+        parser.error(f"there is no file {options.old}")
+    try:
+        workspace = adopt(options.old, options.arguments)
+    except (RuntimeError, ValueError) as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+    workspace.save(str(options.new))
+    workspace.finish()
+    print(f"{options.new}: go on with vw -i {options.new}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,357 @@
+"""Costs in any unit: the range is learnt, decisions do not depend on the unit, and past models keep their meaning."""
+
+import json
+
+import numpy as np
+import opo_cmab
+import pytest
+from formulas import fastcb, sigmoid, squarecb
+from numpy.testing import assert_allclose
+from opo_cmab.costs import START, CostRange, loss_maps
+from opo_cmab.reference import policies
+from streams import random_rounds, with_probability_one, without_labels, write
+from vowpalwabbit import Workspace
+
+LOGISTIC = "--loss_function logistic"
+EXPLORERS = ["--opo_cmab", "--fastcb", "--adacb"]
+SETTINGS = {"eta": 10.0, "gamma": 0.5, "decay": 0.8}
+OPO = "--cb_explore_adf --opo_cmab --opo_eta 10 --opo_gamma 0.5 --opo_decay 0.8 --opo_budget 0"
+
+
+def relabel(rounds, new_cost):
+    """The same rounds with other costs."""
+
+    def line(text):
+        label, bar, features = text.partition("|")
+        if ":" not in label:
+            return text
+        action, cost, p = label.split(":")
+        return f"{action}:{new_cost(float(cost)):.9g}:{p.strip()} {bar}{features}"
+
+    return [[line(text) for text in lines] for lines in rounds]
+
+
+def costs_of(rounds):
+    return [float(line.split(":")[1]) for lines in rounds for line in lines if line[0].isdigit()]
+
+
+def whole_costs(rounds, most=16):
+    """Costs that are whole numbers: VW reads those from text exactly, and fractions not to the last bit."""
+    return relabel(rounds, lambda cost: round(cost * most))
+
+
+def clicks(seed, n=80, rate=0.3):
+    """A click costs -1."""
+    rng = np.random.default_rng(seed)
+    return relabel(random_rounds(seed, n=n), lambda cost: -1.0 if rng.uniform() < rate else 0.0)
+
+
+class Mapping:
+    """What the regression learns, round by round, and what its scores mean: in plain Python."""
+
+    def __init__(self, costs, logistic, low=None, high=None):
+        self.logistic = logistic
+        self.range = CostRange(low, high)
+        self.sign, self.labels, self.ranges = 1.0, [], []
+        for cost in costs:
+            was_known, first = self.range.known, self.range.max
+            self.range.observe(cost)
+            if self.range.known and not was_known:
+                self.sign = -1.0 if np.isfinite(first) and self.range.max > first else 1.0
+            if not self.range.known:
+                self.labels.append(1.0 if logistic else 1 - START)
+            else:
+                loss = self.range.loss(cost)
+                loss = (loss if self.sign > 0 else 1 - loss) if logistic else self.sign * (loss - START)
+                self.labels.append(loss)
+            self.ranges.append((self.range.min, self.range.max))
+
+    def losses(self, scores):
+        """Of past predictors, in the range after as many rounds as there are predictors."""
+        n = len(scores)
+        final = CostRange(*self.ranges[n - 1])
+        first_known = next(r for r in self.ranges if r[0] < r[1])
+        before = [first_known, *self.ranges[: n - 1]]  # what a predictor was learnt in
+        before = [r if r[0] < r[1] else first_known for r in before]
+        loss = sigmoid(self.sign * np.asarray(scores)) if self.logistic else START + self.sign * np.asarray(scores)
+        offset, scale = loss_maps(before, final).T
+        return offset[:, None] + scale[:, None] * loss
+
+
+def stock_on_mapped_costs(stock, rounds, arguments, logistic, **ends):
+    mapping = Mapping(costs_of(rounds), logistic, **ends)
+    labels = iter(mapping.labels)
+    mapped = with_probability_one(relabel(rounds, lambda _: next(labels)))
+    loss = f"{LOGISTIC} --logistic_min 0 --logistic_max 1" if logistic else ""
+    return mapping, mapped, f"--cb_adf --cb_type mtr {arguments} {loss}"
+
+
+STREAMS = {
+    "continuous costs": lambda: random_rounds(1, n=50, costs=(-3.0, 40.0)),
+    "clicks": lambda: clicks(2, n=50),
+    "rare clicks": lambda: clicks(3, n=50, rate=0.06),
+    "the best cost first": lambda: relabel(clicks(4, n=50, rate=0.7), lambda c: c + 1),
+    "growing costs": lambda: [
+        lines for k in range(50) for lines in relabel(random_rounds(100 + k, n=1), lambda c, k=k: c * 1.5**k)
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "ends", [{}, {"low": -2.0, "high": 30.0}, {"high": 50.0}], ids=["learnt", "given", "one given"]
+)
+@pytest.mark.parametrize("logistic", [False, True], ids=["squared", "logistic"])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_probabilities_equal_the_algorithm_on_stock_models_of_mapped_costs(ours, stock, stream, logistic, ends):
+    rounds = STREAMS[stream]()
+    flags = " ".join(f"--cb_{'min' if end == 'low' else 'max'}_cost {value}" for end, value in ends.items())
+    got = ours(f"{OPO} -q sa {flags} {LOGISTIC if logistic else ''}", rounds)
+    mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, "-q sa", logistic, **ends)
+    known = 0
+    for t, predictions in enumerate(stock(arguments, mapped, every_model=True)):
+        actions = len(predictions[-1])
+        if t == 0 or not mapping.ranges[t - 1][0] < mapping.ranges[t - 1][1]:
+            fixed = len(ends) == 2
+            expected = np.full(actions, 1 / actions) if not (fixed and t) else None
+        else:
+            known += 1
+            expected = policies(mapping.losses(predictions[:-1]), **SETTINGS)[-1]
+        if expected is not None:
+            assert_allclose(got[t], expected, atol=1e-4, err_msg=f"round {t}")
+    assert known > 10
+
+
+@pytest.mark.parametrize("logistic", [False, True], ids=["squared", "logistic"])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_fastcb_equals_its_formula_on_stock_models_of_mapped_costs(ours, stock, stream, logistic):
+    rounds = STREAMS[stream]()
+    got = ours(f"--cb_explore_adf --fastcb -q sa {LOGISTIC if logistic else ''}", rounds)
+    mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, "-q sa", logistic)
+    for t, scores in enumerate(stock(arguments, mapped)):
+        if t > 0 and mapping.ranges[t - 1][0] < mapping.ranges[t - 1][1]:
+            signed = mapping.sign * np.array(scores)
+            losses = sigmoid(signed) if logistic else START + signed
+            assert_allclose(got[t], fastcb(losses, 10 * t**0.5), atol=1e-4, err_msg=f"round {t}")
+        else:
+            assert_allclose(got[t], 1 / len(got[t]), atol=1e-6)
+
+
+def test_stock_squarecb_with_the_mapping_equals_its_formula_on_mapped_costs(ours, stock):
+    rounds = with_probability_one(STREAMS["continuous costs"]())
+    got = ours("--cb_explore_adf --squarecb --cb_cost_unit range -q sa", rounds)
+    mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, "-q sa", False)
+    for t, scores in enumerate(stock(arguments, mapped)):
+        signed = (mapping.sign if t > 1 else 1.0) * np.array(scores)
+        assert_allclose(got[t], squarecb(START + signed, 10 * t**0.5), atol=1e-4, err_msg=f"round {t}")
+
+
+@pytest.mark.parametrize("explorer", ["", "--bag 3", "--first 5", "--softmax", "--regcb", "--regcb --regcbopt"])
+def test_vw_s_own_explorers_take_the_mapping_and_do_not_depend_on_the_unit_then(ours, explorer):
+    rounds = whole_costs(random_rounds(5, n=60))
+    arguments = f"--cb_explore_adf {explorer} --cb_cost_unit range -q sa"
+    assert ours(arguments, rounds) == ours(arguments, relabel(rounds, lambda c: 16 * c - 4))
+    assert ours(arguments, rounds) != ours(f"--cb_explore_adf {explorer} -q sa", rounds)
+
+
+# -- the unit does not matter -----------------------------------------------------------------------------------------
+
+EXACT_UNITS = {
+    "negative": lambda c: c - 16,
+    "hundreds": lambda c: 128 * c,
+    "around 0": lambda c: 64 * c - 512,
+    "milliseconds": lambda c: 512 * c + 128,
+}
+ALL = [
+    *(f"{explorer} {loss}" for explorer in EXPLORERS for loss in ("", LOGISTIC)),
+    "--opo_cmab --opo_budget 0",
+    "--opo_cmab --opo_budget 12",
+    "--opo_cmab --opo_budget 2",
+    f"--opo_cmab --opo_budget 2 {LOGISTIC}",
+    "--opo_cmab --ftrl",
+    "--opo_cmab --coin",
+]
+
+
+@pytest.mark.parametrize("flags", [False, True], ids=["learnt", "given"])
+@pytest.mark.parametrize("explorer", ALL)
+def test_another_unit_that_is_exact_in_floats_changes_no_bit(ours, explorer, flags):
+    rounds = whole_costs(random_rounds(6, n=70))
+    arguments = f"--cb_explore_adf {explorer} -q sa"
+
+    def run(change):
+        ends = f"--cb_min_cost {change(0.0)} --cb_max_cost {change(16.0)}" if flags else ""
+        return ours(f"{arguments} {ends}", relabel(rounds, change))
+
+    expected = run(lambda c: c)
+    assert any(max(p) > 0.9 for p in expected)
+    for name, change in EXACT_UNITS.items():
+        assert run(change) == expected, name
+
+
+@pytest.mark.parametrize("explorer", ALL)
+@pytest.mark.parametrize("change", [lambda c: 0.1 + 0.3 * c, lambda c: 1000 * c - 10_000, lambda c: c / 7 - 1 / 3])
+def test_any_other_unit_changes_next_to_nothing(ours, explorer, change):
+    rounds = random_rounds(7, n=120)
+    arguments = f"--cb_explore_adf {explorer} -q sa"
+    one, other = ours(arguments, rounds), ours(arguments, relabel(rounds, change))
+    different = [np.abs(np.subtract(p, q)).max() > 1e-3 for p, q in zip(one, other, strict=True)]
+    assert np.mean(different) <= 0.02
+
+
+@pytest.mark.parametrize("split", [1, 2, 5, 40])
+@pytest.mark.parametrize("explorer", ["--opo_cmab", "--opo_cmab --opo_budget 4", f"--opo_cmab {LOGISTIC}", "--fastcb"])
+@pytest.mark.parametrize("stream", ["continuous costs", "rare clicks", "growing costs"])
+def test_a_model_saved_at_any_point_goes_on_with_the_range_that_it_has_learnt(ours, tmp_path, stream, explorer, split):
+    rounds = STREAMS[stream]()
+    arguments, model = f"--cb_explore_adf {explorer} -q sa", str(tmp_path / "model")
+    first = ours(arguments, rounds[:split], save=model)
+    assert first + ours(f"-i {model}", rounds[split:]) == ours(arguments, rounds)
+
+
+# -- what a user sees -------------------------------------------------------------------------------------------------
+
+
+def test_the_policy_is_uniform_until_two_different_costs_are_seen(ours):
+    same = relabel(random_rounds(8, n=30), lambda c: 7.0)
+    for explorer in EXPLORERS:
+        predictions = ours(f"--cb_explore_adf {explorer} -q sa", [*same, *random_rounds(9, n=5, costs=(0, 9))])
+        for p in predictions[:31]:
+            assert_allclose(p, 1 / len(p), atol=1e-6)
+        assert any(max(p) > 1.5 / len(p) for p in predictions[31:])
+
+
+@pytest.mark.parametrize("explorer", ["--opo_cmab", "--fastcb"])
+def test_the_metrics_and_the_readable_model_report_the_range(vw, tmp_path, explorer):
+    metrics, readable = tmp_path / "metrics", tmp_path / "readable"
+
+    def run(rounds, flags=""):
+        data = write(tmp_path / "data", rounds)
+        vw(f"-d {data} --cb_explore_adf {explorer} {flags} --extra_metrics {metrics} --readable_model {readable}")
+        return json.loads(metrics.read_text())["cb_cost_unit"], readable.read_text()
+
+    found, text = run(relabel(random_rounds(10, n=5), lambda c: 3.0))
+    assert found == {"cost_range_known": False}
+    assert "cost_range = not known yet\n" in text
+    found, text = run(clicks(11))
+    assert found == {"cost_range_known": True, "cost_min": -1.0, "cost_max": 0.0}
+    assert "cost_range = -1 to 0\n" in text
+    assert "--cb_min_cost" not in text  # learnt, so not an option of the model
+    found, text = run(clicks(11), "--cb_min_cost -5")
+    assert found["cost_min"] == -5
+    assert "--cb_min_cost -5" in text
+
+
+def test_average_loss_and_explain_speak_in_the_unit_of_the_user(vw, tmp_path):
+    rounds = random_rounds(12, n=60, costs=(100.0, 900.0), probability=0.5)
+    mapped = vw(f"-d {write(tmp_path / 'data', rounds)} --cb_explore_adf --fastcb -q sa --gamma_scale 0")
+    raw = vw(f"-d {tmp_path / 'data'} --cb_explore_adf --epsilon 1 -q sa")  # uniform too
+
+    def average(result):
+        return float(next(x for x in result.stderr.splitlines() if x.startswith("average loss")).split("=")[1])
+
+    assert average(mapped) == pytest.approx(average(raw), rel=1e-5)
+    with Workspace("--cb_explore_adf --opo_cmab -q sa --quiet") as workspace:
+        for lines in rounds:
+            workspace.learn(lines)
+        explanation = opo_cmab.explain(workspace, without_labels(rounds[:1])[0])
+    low, high = explanation.cost_range
+    assert low <= min(costs_of(rounds)) < max(costs_of(rounds)) <= high
+    assert 100 < explanation.cost[-1].mean() < 900
+
+
+def test_a_cost_outside_of_a_range_that_is_given_is_clipped_and_said_once(vw, ours, tmp_path):
+    rounds = random_rounds(13, costs=(-5.0, 5.0))
+    arguments = "--cb_explore_adf --opo_cmab -q sa --cb_min_cost 0 --cb_max_cost 1"
+    result = vw(f"-d {write(tmp_path / 'data', rounds)} {arguments}")
+    message = result.stdout + result.stderr
+    assert message.count("outside of the range") == 1
+    assert "Drop these flags to let the range adapt" in message
+    assert ours(arguments, rounds) == ours(arguments, relabel(rounds, lambda c: min(1.0, max(0.0, c))))
+
+
+def test_costs_that_grow_for_ever_change_the_range_a_bounded_number_of_times(vw, tmp_path):
+    rounds = random_rounds(14, n=600)
+    counter = iter(range(600))
+    data, metrics = write(tmp_path / "data", relabel(rounds, lambda c: c + next(counter))), tmp_path / "metrics"
+    vw(f"-d {data} --cb_explore_adf --opo_cmab --extra_metrics {metrics}")
+    assert json.loads(metrics.read_text())["cb_explore_adf_opo_cmab"]["opo_cost_ranges"] < 70
+
+
+def test_a_label_without_a_probability_does_not_become_the_range(ours):
+    rounds = [["shared |s x", "0:0.5 |a b", "|a c"], *random_rounds(15, n=30)]
+    with_p = [["shared |s x", "0:0.5:1 |a b", "|a c"], *rounds[1:]]
+    assert ours("--cb_explore_adf --opo_cmab -q sa", rounds) == ours("--cb_explore_adf --opo_cmab -q sa", with_p)
+
+
+@pytest.mark.parametrize("explorer", [*EXPLORERS, f"--opo_cmab {LOGISTIC}", "--squarecb --cb_cost_unit range"])
+@pytest.mark.parametrize(
+    "costs",
+    [(0, 1e-40), (-1e30, 1e30), (-3e38, 3e38), (1e30, 1.0000001e30), (0, 1e-45), (5.0, 5.0)],
+    ids=["denormal", "1e30", "nearly all floats", "far from 0", "the smallest", "constant"],
+)
+def test_extreme_costs_give_probabilities(ours, explorer, costs):
+    rng = np.random.default_rng(0)
+    rounds = relabel(random_rounds(16, n=60), lambda _: rng.choice(costs))
+    for p in ours(f"--cb_explore_adf {explorer} -q sa", rounds):
+        assert min(p) >= 0
+        assert sum(p) == pytest.approx(1, abs=1e-5)
+
+
+def test_an_outlier_is_forgiven(ours):
+    # One absurd cost widens the range for ever: a hundredth of it is left to the others. They still count.
+    rounds = relabel(random_rounds(17, n=10), lambda _: 100.0) + whole_costs(random_rounds(18, n=400, actions=(3, 3)))
+    predictions = ours("--cb_explore_adf --opo_cmab -q sa", rounds)
+    assert np.isfinite(np.concatenate(predictions)).all()
+
+
+@pytest.mark.parametrize("explorer", EXPLORERS)
+@pytest.mark.parametrize("cost", ["inf", "-inf", "1e39"])
+def test_infinite_costs_are_refused(ours, explorer, cost):
+    lines = ["shared |s x", f"0:{cost}:0.5 |a b", "|a c"]
+    with pytest.raises(RuntimeError, match="costs must be finite numbers"):
+        ours(f"--cb_explore_adf {explorer}", [*random_rounds(19, n=3), lines])
+
+
+def test_vw_reads_a_cost_that_is_no_number_as_0(ours):
+    not_a_number, zero = (["shared |s x", f"0:{cost}:0.5 |a b", "|a c"] for cost in ("nan", "0"))
+    after = random_rounds(19, n=20)
+    arguments = "--cb_explore_adf --opo_cmab"
+    assert ours(arguments, [not_a_number, *after]) == ours(arguments, [zero, *after])
+
+
+def test_a_model_that_has_not_learnt_says_so_when_it_may_not_learn(vw, stock, tmp_path):
+    data, model = write(tmp_path / "data", random_rounds(20, n=3)), tmp_path / "stock"
+    stock("--cb_adf --cb_type mtr", random_rounds(21, n=10), save=str(model))
+    result = vw(f"-d {data} -i {model} -t --cb_explore_adf --opo_cmab")
+    assert (result.stdout + result.stderr).count("has not learnt from any round yet") == 1
+
+
+# -- VW's content personalization tutorial ----------------------------------------------------------------------------
+
+ARTICLES = ["politics", "sports", "music", "food", "finance", "health", "camping"]
+LIKED = {("Tom", "morning"): "politics", ("Tom", "afternoon"): "music"}
+LIKED |= {("Anna", "morning"): "sports", ("Anna", "afternoon"): "politics"}
+
+
+def click_rate(flags, seed, rounds=500, click=-1.0, no_click=0.0):
+    rng = np.random.default_rng(seed)
+    clicked = 0
+    with Workspace(f"--cb_explore_adf -q UA --quiet {flags}") as vw:
+        for _ in range(rounds):
+            user, time = rng.choice(["Tom", "Anna"]), rng.choice(["morning", "afternoon"])
+            context = [f"shared |User user={user} time_of_day={time}", *(f"|Action article={a}" for a in ARTICLES)]
+            p = np.array(vw.predict(context))
+            action = rng.choice(len(ARTICLES), p=p / p.sum())
+            is_click = LIKED[user, time] == ARTICLES[action]
+            clicked += is_click
+            context[action + 1] = f"0:{click if is_click else no_click}:{p[action]} {context[action + 1]}"
+            vw.learn(context)
+    return clicked / rounds
+
+
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_vw_s_tutorial_is_learnt_with_no_flag_whatever_a_click_is_called(explorer):
+    rates = [click_rate(explorer, seed) for seed in range(3)]
+    assert np.mean(rates) > 0.6  # at random: 1 / 7
+    for click, no_click in [(0, 1), (100, 900)]:
+        assert [click_rate(explorer, seed, click=click, no_click=no_click) for seed in range(3)] == rates
