@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from opo_cmab import OPOLearner, Ridge, _kernel, reference
+from opo_cmab.costs import START, CostRange
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.preprocessing import StandardScaler
@@ -70,9 +71,12 @@ def ridge_predictions(x, actions, costs, context, joint: bool):
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_with_ridge_it_equals_the_reference(joint, settings):
     rounds = problem(70, joint)
-    learner = learnt(make(joint, **settings), *rounds)
+    learner = learnt(make(joint, min_cost=0, max_cost=1, **settings), *rounds)
     contexts = problem(40, joint, seed=1)[0]
-    expected = [reference.policies(ridge_predictions(*rounds, c, joint), **settings)[-1] for c in contexts]
+    x, actions, costs = rounds
+    labels = np.clip(costs, 0, 1) - START
+    losses = [START + ridge_predictions(x, actions, labels, c, joint) for c in contexts]
+    expected = [reference.policies(f, **settings)[-1] for f in losses]
     assert_allclose(learner.predict_proba(contexts), expected, atol=1e-9)
     assert_allclose(learner.predict_proba(contexts[:1]), expected[:1], atol=1e-9)
 
@@ -81,12 +85,17 @@ def test_with_a_tree_it_equals_the_reference():
     x, actions, costs = problem(60, joint=True)
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     settings = {"eta": 10, "gamma": 0.5, "decay": 1}
-    learner = learnt(make(joint=True, oracle=tree, refit=0.2, **settings), x, actions, costs)
+    learner = learnt(make(joint=True, oracle=tree, refit=0.2, min_cost=0, max_cost=1, **settings), x, actions, costs)
+    labels = np.clip(costs, 0, 1) - START
 
-    past, due = [lambda rows: np.zeros(len(rows))], 1.0
+    def fitted(n):
+        model = clone(tree).fit(x[np.arange(n), actions[:n]], labels[:n])
+        return lambda rows: START + model.predict(rows)
+
+    past, due = [lambda rows: np.full(len(rows), START)], 1.0
     for n in range(1, len(x)):  # the predictor of round n + 1: fitted anew when the data is 20% more
         if n >= due:
-            past.append(clone(tree).fit(x[np.arange(n), actions[:n]], costs[:n]).predict)
+            past.append(fitted(n))
             due = 1.2 * n
         else:
             past.append(past[-1])
@@ -197,11 +206,55 @@ def test_action_sets_may_change_from_round_to_round():
     assert learner.predict_proba(rng.uniform(size=(6, 7, 4))).shape == (6, 7)
 
 
-def test_costs_of_another_range_are_mapped():
-    x, actions, costs = problem(50, joint=False)
-    plain = learnt(make(False), x, actions, costs)
-    mapped = learnt(make(False, min_cost=-3, max_cost=1), x, actions, 4 * costs - 3)
-    assert_allclose(mapped.predict_proba(x), plain.predict_proba(x), atol=1e-9)
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_range_that_is_learnt_gives_past_predictors_their_meaning(joint):
+    x, actions, costs = problem(60, joint)
+    costs = 7 * costs - 3
+    costs[:4] = costs[0]  # the range is not known at first
+    learner = learnt(make(joint, eta=10, gamma=0.5), x, actions, costs)
+    ranges, now = [], CostRange()
+    for cost in costs:
+        ranges.append((now.min, now.max) if now.known else None)
+        now.observe(cost)
+    assert len(set(ranges)) > 4
+    first = next(r for r in ranges if r)
+    contexts = problem(5, joint, seed=1)[0]
+    for context, got in zip(contexts, learner.predict_proba(contexts), strict=True):
+        losses = np.empty((len(costs), ACTIONS))
+        for k, known in enumerate(ranges):
+            low, high = known or first
+            labels = (costs - low) / (high - low) - START if known else np.zeros(len(costs))
+            losses[k] = START + ridge_predictions(x, actions, labels, context, joint)[k]
+            losses[k] = (low - now.min + (high - low) * losses[k]) / now.width
+        assert_allclose(got, reference.policies(losses, eta=10, gamma=0.5, decay=learner.decay)[-1], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"budget": 12}, {"oracle": DecisionTreeRegressor(max_depth=3, random_state=0)}, {"gamma": 1}]
+)
+def test_the_unit_of_the_costs_does_not_matter(settings):
+    x, actions, costs = problem(80, joint=False)
+    costs = np.round(16 * costs)
+    plain = learnt(make(False, **settings), x, actions, costs)
+    for a, b in [(-16, 1), (0, 128), (128, 512), (0, 1 / 1024)]:
+        assert (
+            learnt(make(False, **settings), x, actions, a + b * costs).predict_proba(x) == plain.predict_proba(x)
+        ).all()
+        given = {"min_cost": a + b * costs.min(), "max_cost": a + b * costs.max()}
+        assert learnt(make(False, **settings, **given), x, actions, a + b * costs).cost_range == tuple(given.values())
+    assert plain.cost_range[0] <= costs.min()
+    assert plain.noise > 0
+
+
+def test_it_is_uniform_until_two_different_costs_are_seen():
+    x, actions, _ = problem(10, joint=False)
+    learner = learnt(make(False), x, actions, np.full(10, -5.0))
+    assert (learner.predict_proba(x) == 1 / ACTIONS).all()
+    assert learner.cost_range is None
+    learner.update(x[0], 0, -6)
+    learner.update(x[1], 1, -5)
+    assert learner.cost_range == (-6, -5)
+    assert (learner.predict_proba(x) != 1 / ACTIONS).any()
 
 
 def test_scikit_learn_can_clone_it():
@@ -231,10 +284,14 @@ def test_scikit_learn_can_clone_it():
         ({"refit": "0.1"}, "refit"),
         ({"threads": -1}, "threads"),
         ({"threads": 0.5}, "threads"),
-        ({"min_cost": 1}, "min_cost must be below max_cost"),
+        ({"min_cost": 1, "max_cost": 1}, "min_cost must be below max_cost"),
+        ({"min_cost": 1, "max_cost": np.inf}, "min_cost must be below max_cost"),
+        ({"min_cost": "0"}, "min_cost must be below max_cost"),
+        ({"noise_scale": -1}, "noise_scale must be"),
+        ({"noise_scale": 1, "gamma": 1}, "give only one"),
         ({"eta": -1}, "eta"),
         ({"decay": 2}, "decay"),
-        ({"gamma": 1, "beta": 1}, "give one of gamma and beta"),
+        ({"gamma": 1, "beta": 1}, "give only one"),
     ],
 )
 def test_bad_settings_are_refused(settings, words):

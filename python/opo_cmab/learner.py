@@ -226,12 +226,14 @@ class OPOLearner:
         number = commit()
         if number is not None:
             self._now[model] = number
-        if self._range.known:
+        was_known = self._range.known
+        if was_known:
             self._squared_error += (unit.width * (unit.label(paid) + unit.start - unit.loss(predicted))) ** 2
             self._predictions += 1
         self._range.observe(paid)
-        if self._range.known and (scale_shift := unit.map_to(self._range.unit(paid))) != (1, 0):
-            self._now = past.relabel(*scale_shift)
+        if self._range.known and (relabelling := unit.map_to(self._range.unit(paid))) != (1, 0):
+            # Before the range is known nothing is predicted: a past predictor of then stays where models start.
+            self._now = past.relabel(*relabelling, past_too=was_known)
 
     def _no_past(self, features: int) -> LinearPredictors | FittedPredictors:
         if isinstance(self.oracle, Ridge):

@@ -95,13 +95,14 @@ class LinearPredictors:
         """What the model predicts as it is."""
         return float(x @ self._now[model])
 
-    def relabel(self, scale: float, shift: float) -> Numbers:
-        """All labels y become scale * y + shift. Past predictors follow; each model is fitted to the new labels.
+    def relabel(self, scale: float, shift: float, past_too: bool) -> Numbers:
+        """All labels y become scale * y + shift, and each model is fitted to them. Past predictors follow, if asked.
 
         Returns the numbers of the models' new predictors.
         """
-        self._past.all[:] *= scale
-        self._past.all[:, -1] += shift
+        if past_too:
+            self._past.all[:] *= scale
+            self._past.all[:, -1] += shift
         self._now = scale * self._now + shift * np.einsum("mij,mj->mi", self._inverses, self._sums)
         return np.array([self._add(row) for row in self._now], dtype=np.int64)
 
@@ -173,13 +174,19 @@ class FittedPredictors:
     def predict_now(self, model: int, x: Array) -> float:
         return float(self.predict(np.array([self._now[model]]), x[None])[0, 0])
 
-    def relabel(self, scale: float, shift: float) -> Numbers:
+    def relabel(self, scale: float, shift: float, past_too: bool) -> Numbers:
         """As of LinearPredictors, but what is fitted stays, with its predictions mapped, until the next fit."""
-        self._past = [(regressor, scale * a, scale * b + shift) for regressor, a, b in self._past]
+
+        def mapped(predictor: tuple[Regressor | None, float, float]) -> tuple[Regressor | None, float, float]:
+            regressor, a, b = predictor
+            return regressor, scale * a, scale * b + shift
+
+        now = [self._past[i] for i in self._now]
+        if past_too:
+            self._past = [mapped(predictor) for predictor in self._past]
         for _, ys in self._data:
             ys[:] = [scale * y + shift for y in ys]
-        untried = self._add(None, 0.0, 0.0)
-        self._now = [now if self._past[now][0] is not None else untried for now in self._now]
+        self._now = [self._add(*(p if p[0] is None else mapped(p))) for p in now]
         return np.array(self._now, dtype=np.int64)
 
     @staticmethod

@@ -95,10 +95,8 @@ def uccb(predictions: ArrayLike, *, gamma: float, first_counts: ArrayLike | None
     behind: list[int] = []  # plays that the counts do not know yet
     for k in range(1, rounds + 1):
         beta = gamma * np.sqrt(k / actions) / 2
-        if first_counts is None and k <= actions:
-            action = k - 1
-        else:
-            action = int(np.argmin(f[k - 1] - beta / counts))
+        in_order = first_counts is None and k <= actions
+        action = k - 1 if in_order else int(np.argmin(f[k - 1] - beta / counts))
         played.append(action)
         behind.append(action)
         if first_counts is None or len(behind) > 1:
