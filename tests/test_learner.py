@@ -1,6 +1,7 @@
 """OPOLearner: equal to the NumPy reference with any oracle, in batches as one by one, whole and within a budget."""
 
 import pickle
+from copy import copy
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from opo_cmab import OPOLearner, Ridge, _kernel, reference
-from opo_cmab.costs import START, CostRange
+from opo_cmab.costs import LARGEST_START, CostRange
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.preprocessing import StandardScaler
@@ -74,8 +75,8 @@ def test_with_ridge_it_equals_the_reference(joint, settings):
     learner = learnt(make(joint, min_cost=0, max_cost=1, **settings), *rounds)
     contexts = problem(40, joint, seed=1)[0]
     x, actions, costs = rounds
-    labels = np.clip(costs, 0, 1) - START
-    losses = [START + ridge_predictions(x, actions, labels, c, joint) for c in contexts]
+    labels = np.clip(costs, 0, 1) - LARGEST_START
+    losses = [LARGEST_START + ridge_predictions(x, actions, labels, c, joint) for c in contexts]
     expected = [reference.policies(f, **settings)[-1] for f in losses]
     assert_allclose(learner.predict_proba(contexts), expected, atol=1e-9)
     assert_allclose(learner.predict_proba(contexts[:1]), expected[:1], atol=1e-9)
@@ -86,13 +87,13 @@ def test_with_a_tree_it_equals_the_reference():
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     settings = {"eta": 10, "gamma": 0.5, "decay": 1}
     learner = learnt(make(joint=True, oracle=tree, refit=0.2, min_cost=0, max_cost=1, **settings), x, actions, costs)
-    labels = np.clip(costs, 0, 1) - START
+    labels = np.clip(costs, 0, 1) - LARGEST_START
 
     def fitted(n):
         model = clone(tree).fit(x[np.arange(n), actions[:n]], labels[:n])
-        return lambda rows: START + model.predict(rows)
+        return lambda rows: LARGEST_START + model.predict(rows)
 
-    past, due = [lambda rows: np.full(len(rows), START)], 1.0
+    past, due = [lambda rows: np.full(len(rows), LARGEST_START)], 1.0
     for n in range(1, len(x)):  # the predictor of round n + 1: fitted anew when the data is 20% more
         if n >= due:
             past.append(fitted(n))
@@ -214,18 +215,18 @@ def test_a_range_that_is_learnt_gives_past_predictors_their_meaning(joint):
     learner = learnt(make(joint, eta=10, gamma=0.5), x, actions, costs)
     ranges, now = [], CostRange()
     for cost in costs:
-        ranges.append((now.min, now.max) if now.known else None)
+        ranges.append(copy(now))
         now.observe(cost)
-    assert len(set(ranges)) > 4
-    first = next(r for r in ranges if r)
+    assert len({(r.min, r.max) for r in ranges}) > 4
+    first = next(r for r in ranges if r.known)
     contexts = problem(5, joint, seed=1)[0]
     for context, got in zip(contexts, learner.predict_proba(contexts), strict=True):
         losses = np.empty((len(costs), ACTIONS))
-        for k, known in enumerate(ranges):
-            low, high = known or first
-            labels = (costs - low) / (high - low) - START if known else np.zeros(len(costs))
-            losses[k] = START + ridge_predictions(x, actions, labels, context, joint)[k]
-            losses[k] = (low - now.min + (high - low) * losses[k]) / now.width
+        for k, then in enumerate(ranges):
+            unit = then if then.known else first
+            labels = (costs - unit.min) / unit.width - unit.start if then.known else np.zeros(len(costs))
+            loss = unit.start + ridge_predictions(x, actions, labels, context, joint)[k]
+            losses[k] = (unit.min - now.min + unit.width * loss) / now.width
         assert_allclose(got, reference.policies(losses, eta=10, gamma=0.5, decay=learner.decay)[-1], atol=1e-8)
 
 

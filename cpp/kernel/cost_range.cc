@@ -22,23 +22,35 @@ bool cost_range::observe(double cost)
   const double old_min = _min;
   const double old_max = _max;
   const double step = known() ? width() / 8. : 0.;
+  if (_min_is_fixed) { cost = std::max(cost, _min); }
+  if (_max_is_fixed) { cost = std::min(cost, _max); }
   if (!_max_is_fixed && cost > old_max) { _max = std::max(cost, old_max + step); }
   if (!_min_is_fixed && cost < old_min) { _min = std::min(cost, old_min - step); }
-  return _min != old_min || _max != old_max;
+  const bool changed = _min != old_min || _max != old_max;
+
+  if (_count > 0 && _min != old_min) { _sum += static_cast<double>(_count) * (old_min - _min); }
+  _sum += cost - _min;
+  ++_count;
+  if (changed && known()) { _start = std::min(LARGEST_START, 0.5 * _sum / (static_cast<double>(_count) * width())); }
+  return changed;
 }
 
 double cost_range::loss(double cost) const { return std::min(1., std::max(0., (cost - _min) / width())); }
 
-bool cost_range::restore(double min, double max)
+bool cost_range::restore(const state& saved)
 {
-  const bool nothing_seen = min > max;
-  if ((_min_is_fixed && min != _min) || (_max_is_fixed && max != _max) || std::isnan(min) || std::isnan(max) ||
-      (!nothing_seen && !std::isfinite(max - min)))
+  const bool nothing_seen = saved.min > saved.max;
+  if ((_min_is_fixed && saved.min != _min) || (_max_is_fixed && saved.max != _max) || std::isnan(saved.min) ||
+      std::isnan(saved.max) || (!nothing_seen && !std::isfinite(saved.max - saved.min)) ||
+      !(saved.start >= 0. && saved.start <= LARGEST_START) || !(saved.sum >= 0.) || !std::isfinite(saved.sum))
   {
     return false;
   }
-  _min = min;
-  _max = max;
+  _min = saved.min;
+  _max = saved.max;
+  _start = saved.start;
+  _sum = saved.sum;
+  _count = saved.count;
   return true;
 }
 
@@ -47,18 +59,19 @@ void range_history::append(uint32_t predictor, const cost_range& range)
   if (!range.known()) { return; }
   if (_entries.empty()) { predictor = 0; }
   else if (_entries.back().min == range.min() && _entries.back().max == range.max()) { return; }
-  _entries.push_back({predictor, range.min(), range.max()});
+  _entries.push_back({predictor, range.min(), range.max(), range.start()});
 }
 
-std::vector<loss_map::piece> range_history::pieces(const segments& past) const
+std::vector<loss_map::piece> range_history::pieces(const segments& past, bool without_start) const
 {
   if (_entries.empty()) { return {{SIZE_MAX, 0., 1.}}; }
   const double low = _entries.back().min;
   const double width = _entries.back().max - low;
   const auto end_of = [this](std::size_t i)
   { return i + 1 < _entries.size() ? _entries[i + 1].predictor : UINT32_MAX; };
-  const auto offset = [&](std::size_t i) { return (_entries[i].min - low) / width; };
   const auto scale = [&](std::size_t i) { return (_entries[i].max - _entries[i].min) / width; };
+  const auto offset = [&](std::size_t i)
+  { return (_entries[i].min - low) / width + (without_start ? 0. : scale(i) * _entries[i].start); };
 
   std::vector<loss_map::piece> result;
   std::size_t i = 0;
@@ -93,7 +106,7 @@ bool range_history::restore(std::vector<entry> entries)
   for (std::size_t i = 0; i < entries.size(); ++i)
   {
     const auto& e = entries[i];
-    const bool good = e.min < e.max && std::isfinite(e.max - e.min) &&
+    const bool good = e.min < e.max && std::isfinite(e.max - e.min) && e.start >= 0. && e.start <= 1. &&
         (i == 0 ? e.predictor == 0
                 : e.predictor > entries[i - 1].predictor && e.min <= entries[i - 1].min && e.max >= entries[i - 1].max);
     if (!good) { return false; }

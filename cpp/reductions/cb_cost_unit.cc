@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -38,7 +37,7 @@ namespace
 {
 /// The label of the first costs, while they are all the same: that of the worst cost, as where clicks are rare. If they
 /// turn out to be the best it is too large, which did not matter on data sets.
-constexpr double FIRST_LABEL = 1. - cost_unit::START;
+constexpr double FIRST_LABEL = 0.75;
 }  // namespace
 
 void cost_unit::observe(double cost)
@@ -55,13 +54,13 @@ float cost_unit::label(double cost) const
   if (!range.known()) { return static_cast<float>(logistic ? 1. : FIRST_LABEL); }
   const double loss = range.loss(cost);
   if (logistic) { return static_cast<float>(negative ? 1. - loss : loss); }
-  return static_cast<float>(sign() * (loss - START));
+  return static_cast<float>(sign() * (loss - range.start()));
 }
 
 // What the explorer sees is offset + scale * score, or offset + scale * sigmoid(score).
 double cost_unit::offset() const
 {
-  if (!raw) { return !logistic ? START : negative ? 1. : 0.; }
+  if (!raw) { return !logistic ? range.start() : negative ? 1. : 0.; }
   if (shows_costs) { return label_min; }
   return ((logistic ? label_min : 0.) - range.min()) / range.width();
 }
@@ -123,10 +122,10 @@ opo_cmab::loss_map cost_unit::loss_map(const range_history& ranges, const segmen
   if (raw) { result.pieces = {{SIZE_MAX, offset(), scale()}}; }
   else
   {
-    result.pieces = ranges.pieces(past);
+    result.pieces = ranges.pieces(past, logistic);
     for (auto& piece : result.pieces)
     {
-      piece.offset += piece.scale * offset();
+      if (logistic) { piece.offset += piece.scale * offset(); }
       piece.scale *= scale();
     }
   }
@@ -227,22 +226,28 @@ void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
 {
   if (io.num_files() == 0) { return; }
   auto& range = _unit->range;
-  std::array<double, 3> values = {range.min(), range.max(), _unit->negative ? 1. : 0.};
+  class state
+  {
+  public:
+    opo_cmab::cost_range::state range;
+    uint64_t negative;
+  };
+  state saved = {range.save(), _unit->negative ? uint64_t{1} : 0};
   if (text)
   {
-    const auto line = range.known() ? fmt::format("cost_range = {} to {}\n", values[0], values[1])
+    const auto line = range.known() ? fmt::format("cost_range = {} to {}\n", range.min(), range.max())
                                     : std::string("cost_range = not known yet\n");
     io.bin_write_fixed(line.data(), line.size());
   }
-  else if (!read) { _state.save(io, {reinterpret_cast<const char*>(values.data()), sizeof(values)}); }
+  else if (!read) { _state.save(io, {reinterpret_cast<const char*>(&saved), sizeof(saved)}); }
   else
   {
-    std::string state;
-    if (!_state.load(io, state)) { return; }
-    if (state.size() != sizeof(values)) { _state.throw_damaged("it is of another size"); }
-    std::memcpy(values.data(), state.data(), sizeof(values));
-    _unit->negative = values[2] != 0.;
-    if (!range.restore(values[0], values[1])) { _state.throw_damaged("it is no range of costs"); }
+    std::string bytes;
+    if (!_state.load(io, bytes)) { return; }
+    if (bytes.size() != sizeof(saved)) { _state.throw_damaged("it is of another size"); }
+    std::memcpy(&saved, bytes.data(), sizeof(saved));
+    _unit->negative = saved.negative != 0;
+    if (!range.restore(saved.range)) { _state.throw_damaged("it is no range of costs"); }
   }
 }
 

@@ -13,7 +13,7 @@ namespace opo_cmab
 /// How costs become the labels that the regression learns, and scores of the regression what an explorer sees.
 ///
 ///   unit   loss      label             what the explorer sees
-///   range  squared   +-(loss - 1/4)    1/4 +- score: the loss, 0 and 1 being the ends of the cost range
+///   range  squared   +-(loss - start)  start +- score: the loss, 0 and 1 being the ends of the cost range
 ///   range  logistic  loss or 1 - loss  sigmoid(+-score)
 ///   raw    squared   cost              (score - min) / (max - min)
 ///   raw    logistic  cost              the same of label_min + (label_max - label_min) sigmoid(score)
@@ -33,10 +33,6 @@ public:
   bool negative = false;  ///< the sign
   float label_min = 0.f;  ///< of the logistic loss
   float label_max = 1.f;
-
-  /// The model starts a quarter of the range above the best cost: an action that was never tried looks good, but not
-  /// perfect. Measured on 179 data sets, docs/results/costs.md.
-  static constexpr double START = 0.25;
 
   /// Widens the range to hold a cost.
   void observe(double cost);

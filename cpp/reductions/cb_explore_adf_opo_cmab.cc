@@ -228,6 +228,7 @@ std::string cb_explore_adf_opo_cmab::serialize() const
     append_bytes(&entry.predictor, sizeof(entry.predictor));
     append_bytes(&entry.min, sizeof(entry.min));
     append_bytes(&entry.max, sizeof(entry.max));
+    append_bytes(&entry.start, sizeof(entry.start));
   }
   return state + _tap.history.serialize();
 }
@@ -254,7 +255,7 @@ bool cb_explore_adf_opo_cmab::deserialize(const std::string& state)
     for (auto& entry : entries)
     {
       if (!read(&entry.predictor, sizeof(entry.predictor)) || !read(&entry.min, sizeof(entry.min)) ||
-          !read(&entry.max, sizeof(entry.max)))
+          !read(&entry.max, sizeof(entry.max)) || !read(&entry.start, sizeof(entry.start)))
       {
         return false;
       }

@@ -5,13 +5,11 @@ tested against it.
 """
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-START = 0.25  # where a model starts: the share of the range that its first prediction is above the best cost
+LARGEST_START = 0.25  # the share of the range above the best cost that a model starts at, at most
 GROWTH = 1 / 8  # a learnt end moves by at least this share of the width
 
 
@@ -48,6 +46,11 @@ class CostRange:
     fixed_max: float | None = None
     min: float = field(init=False, default=np.inf)
     max: float = field(init=False, default=-np.inf)
+    #: What a model is to predict, as a loss, of an action that was never tried: a quarter of the range, or half the
+    #: mean loss when the range last changed, if that is less.
+    start: float = field(init=False, default=LARGEST_START)
+    _sum: float = field(init=False, default=0.0)  # of all costs, each less min
+    _count: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         if self.fixed_min is not None:
@@ -68,10 +71,18 @@ class CostRange:
         """Widens the range to hold a cost."""
         step = GROWTH * self.width if self.known else 0.0
         low, high = self.min, self.max
+        cost = self.clip(cost)
         if self.fixed_max is None and cost > high:
             self.max = max(cost, high + step)
         if self.fixed_min is None and cost < low:
             self.min = min(cost, low - step)
+        changed = (low, high) != (self.min, self.max)
+        if self._count and self.min != low:
+            self._sum += self._count * (low - self.min)
+        self._sum += cost - self.min
+        self._count += 1
+        if changed and self.known:
+            self.start = min(LARGEST_START, self._sum / (self._count * self.width) / 2)
 
     def clip(self, cost: float) -> float:
         """To the ends that are given."""
@@ -82,7 +93,7 @@ class CostRange:
     def unit(self, cost: float) -> Unit:
         """In which a cost is learnt. Before the range is known all costs are the same: they are the origin."""
         if self.known:
-            return Unit(self.min, self.width, START)
+            return Unit(self.min, self.width, self.start)
         after = copy.copy(self)
         after.observe(cost)
         origin = self.max if np.isfinite(self.min) and np.isfinite(self.max) else cost
@@ -91,13 +102,3 @@ class CostRange:
     def loss(self, cost: float) -> float:
         """In [0, 1]; a cost outside of a range that was given is clipped to it."""
         return min(1.0, max(0.0, (cost - self.min) / self.width))
-
-
-def loss_maps(ranges: Sequence[tuple[float, float]], now: CostRange) -> NDArray[np.float64]:
-    """What losses in past ranges are in the range of now: offset + scale * loss, a row (offset, scale) for each.
-
-    Args:
-        ranges: the ends, (min, max), of each.
-    """
-    low, high = np.array(ranges, dtype=float).reshape(-1, 2).T
-    return np.stack([(low - now.min) / now.width, (high - low) / now.width], axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _kernel
-from .costs import START, CostRange
+from .costs import CostRange
 from .oracles import Array, FittedPredictors, LinearPredictors, Numbers, Regressor, Ridge, Rows
 
 __all__ = ["Choice", "OPOLearner"]
@@ -71,7 +71,7 @@ class OPOLearner:
         refit: an oracle other than Ridge is fitted anew each time its data has grown by this fraction.
         min_cost, max_cost: the range of costs. An end that is not given is learnt from the costs; until two different
             ones have been seen, the policy is uniform. A cost outside of a range that is given is clipped to it. The
-            oracle sees losses from -0.25 (the best) to 0.75.
+            oracle sees losses from -0.25 (the best) to 0.75, or from nearer to 0 if most costs are near the best.
         threads: that ``predict_proba`` of many contexts uses, with Ridge; 0 is one for each core.
         seed: of ``choose``.
 
@@ -258,7 +258,8 @@ class OPOLearner:
     def _table(self, numbers: Numbers | slice, x: Array) -> Array:
         """Predicted losses: a column for each context, rows as in _table_rows."""
         assert self._past is not None
-        return START + self._past.predict(numbers, x.reshape(len(x) * x.shape[1], x.shape[2])).reshape(-1, x.shape[1])
+        predictions = self._past.predict(numbers, x.reshape(len(x) * x.shape[1], x.shape[2]))
+        return self._range.start + predictions.reshape(-1, x.shape[1])
 
     def _table_rows(self, numbers: Numbers, actions: int) -> Numbers:
         """Where in _table the predictions for each action are, from the predictors' numbers."""
