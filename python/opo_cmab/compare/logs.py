@@ -1,0 +1,408 @@
+"""Logs of a bandit: their formats, what is wrong with them, and an index that replays read in any number of passes.
+
+A log is read once from top to bottom. Each usable round leaves a record of fixed size in a file (where its text is, the
+action shown, its cost and probability), so that memory does not grow with the log, and a pass that needs one line in a
+hundred reads the text of that line only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BadRound", "Log", "LogError", "Round", "scan"]
+
+Format = Literal["text", "dsjson"]
+RECORD = np.dtype(
+    [
+        ("file", "u2"),
+        ("offset", "u8"),  # of the round's text, in the unpacked file
+        ("length", "u4"),
+        ("action", "u4"),  # shown, from 0
+        ("actions", "u4"),
+        ("cost", "f8"),
+        ("probability", "f8"),
+    ]
+)
+BLOCK = 65_536  # records held at a time
+NAMED = 5  # bad rounds that are named; the others are counted
+BINS = 400  # of probabilities, on a logarithmic scale from 1e-8
+LABEL_KEYS = ("_label_cost", "_label_probability", "_label_Action", "_labelIndex", "pdrop")
+
+
+class LogError(ValueError):
+    """A log from which nothing can be told: says why and what to do."""
+
+
+class _UnusableError(Exception):
+    """What is wrong with one round."""
+
+
+@dataclass(frozen=True)
+class BadRound:
+    """A round that cannot be used: where it starts and why."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Round:
+    """The label of one round."""
+
+    action: int
+    actions: int
+    cost: float
+    probability: float
+    certain: bool  #: no other action could have been shown
+
+
+@dataclass
+class Log:
+    """What is known of a log after one reading."""
+
+    files: list[str]
+    formats: list[Format]
+    index: Path
+    fingerprint: str = ""
+    rounds: int = 0  #: usable
+    bad: int = 0
+    named: list[BadRound] = field(default_factory=list)
+    deterministic: int = 0  #: rounds with several actions of which the one shown had probability 1
+    cost_range: tuple[float, float] = (math.inf, -math.inf)
+    mean_cost: float = 0.0
+    cost_variance: float = 0.0
+    actions: int = 0  #: summed over rounds
+    inverse_probabilities: float = 0.0  #: summed over rounds: an estimate of the number of actions that could be shown
+    by_probability: list[tuple[float, float]] = field(default_factory=list)  #: from low to high: smallest, sum of 1/p
+
+    @property
+    def format(self) -> Format:
+        return self.formats[0]
+
+    def smallest_probability(self, neglected: float = 0.01) -> float:
+        r"""The bound :math:`\tau` below which probabilities are clipped.
+
+        The mean of :math:`1[p_i < \tau] / p_i` estimates how many actions of a context have a probability below
+        :math:`\tau`. It may be at most ``neglected``: even an explorer that wants such actions wherever it can is
+        wronged in no larger share of rounds.
+        """
+        total = 0.0
+        for smallest, inverse in self.by_probability:
+            total += inverse
+            if total > neglected * self.rounds:
+                return smallest
+        return 1.0
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """The records, a block at a time."""
+        with self.index.open("rb") as file:
+            while len(block := np.fromfile(file, RECORD, BLOCK)):
+                yield block
+
+    def texts(self) -> _Texts:
+        return _Texts(self)
+
+
+class _Texts:
+    """The text of rounds, asked for in the order of the log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._number = -1
+        self._file: IO[bytes] | None = None
+
+    def __call__(self, record: Any) -> str:
+        """The round without its label."""
+        number = int(record["file"])
+        if self._file is None or number != self._number:
+            self.close()
+            self._file, self._number = _open(Path(self._log.files[number])), number
+        self._file.seek(int(record["offset"]))  # in a packed file this skips forward
+        text = self._file.read(int(record["length"])).decode("utf-8", "replace")
+        return (_unlabelled_text if self._log.formats[number] == "text" else _unlabelled_dsjson)(
+            text, int(record["action"]) - int(record["actions"])
+        )
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _open(path: Path) -> IO[bytes]:
+    """A file to read from, unpacked if it is packed, whatever its name."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return gzip.GzipFile(path) if packed else path.open("rb")  # type: ignore[return-value]
+
+
+def _detect(path: Path) -> Format:
+    """By the first character that is no space: a brace starts JSON."""
+    with _open(path) as file:
+        start: bytes = file.read1(65_536)  # type: ignore[attr-defined]  # what there is of a file that is cut
+    if b"\0" in start:
+        raise LogError(f"{path} is not a text file. Logs are VW's text format or dsjson, plain or as gz.")
+    first = start.lstrip()[:1]
+    return "dsjson" if first == b"{" else "text"
+
+
+# -- VW's text format: a round is the lines up to an empty one
+
+
+def _label_words(line: str) -> list[str]:
+    """What stands before the first bar, without the tag: that is the last word if it touches the bar or has a quote."""
+    label, bar, _ = line.partition("|")
+    if not bar:
+        raise _UnusableError("a line without '|': cut off, or not in VW's format")
+    words = label.split()
+    if words and (words[-1].startswith("'") or not label[-1].isspace()):
+        words.pop()
+    return words
+
+
+def _parse_text(text: str) -> Round:
+    lines = text.split("\n")
+    shared = 0
+    found: list[tuple[int, list[str]]] = []
+    for position, line in enumerate(lines):
+        bar = line.find("|")
+        if bar == 0:
+            continue
+        if words := _label_words(line):
+            if words[0] == "shared":
+                if position:
+                    raise _UnusableError("the shared line is not the first of its round: an empty line is missing")
+                shared = 1
+                if len(words) > 1:
+                    raise _UnusableError("the shared line has a label")
+            else:
+                found.append((position, words))
+    actions = len(lines) - shared
+    if not found:
+        raise _UnusableError("no action has a cost: its label, action:cost:probability, is missing")
+    if len(found) > 1:
+        raise _UnusableError("more than one action has a label")
+    position, words = found[0]
+    parts = words[0].split(":")
+    if len(words) > 1 or len(parts) > 3:
+        raise _UnusableError(f"the label {' '.join(words)!r} is not action:cost:probability")
+    if len(parts) == 1:
+        raise _UnusableError(f"the label {words[0]!r} has no cost")
+    if len(parts) == 2:
+        raise _UnusableError(f"the label {words[0]!r} has no probability")
+    if actions == 1 and not shared:
+        raise _UnusableError("a round of one line: this is --cb data, not --cb_explore_adf with a line for each action")
+    probability = _probability(_number(parts[2], "probability"))
+    return Round(position - shared, actions, _number(parts[1], "cost"), probability, probability == 1 and actions > 1)
+
+
+def _unlabelled_text(text: str, position: int) -> str:
+    """Without the label of the line at this position, counted from the end."""
+    lines = text.split("\n")
+    label, bar, features = lines[position].partition("|")
+    words = label.split()
+    tag = words[-1] if words[-1].startswith("'") or not label[-1].isspace() else ""
+    lines[position] = tag + bar + features
+    return "\n".join(lines)
+
+
+def _number(word: Any, what: str) -> float:
+    try:
+        value = float(word)
+    except (TypeError, ValueError):
+        raise _UnusableError(f"the {what} {word!r} is not a number") from None
+    if not math.isfinite(value):
+        raise _UnusableError(f"the {what} is {word}")
+    return value
+
+
+def _probability(value: float) -> float:
+    if not 0 < value <= 1:
+        raise _UnusableError(f"the probability {value:g} is not above 0 and at most 1")
+    return value
+
+
+# -- dsjson: a round is a line
+
+
+def _parse_dsjson(text: str) -> Round:
+    try:
+        event = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _UnusableError(f"not JSON, or cut off: {error.msg} at character {error.pos + 1}") from None
+    if not isinstance(event, dict):
+        raise _UnusableError("not a JSON object")
+    context = event.get("c")
+    choices = context.get("_multi") if isinstance(context, dict) else None
+    if not isinstance(choices, list) or not choices or not all(isinstance(c, dict) for c in choices):
+        raise _UnusableError("no list of actions in c._multi")
+    if isinstance(context, dict) and "_slots" in context:
+        raise _UnusableError("a round of CCB or slates: only contextual bandits are compared")
+    if event.get("_skipLearn"):
+        raise _UnusableError("marked _skipLearn: the action was not taken")
+    if "_label_cost" not in event:
+        raise _UnusableError("no _label_cost")
+    if "_label_probability" not in event:
+        raise _UnusableError("no _label_probability")
+    if "_labelIndex" in event:
+        action = _number(event["_labelIndex"], "_labelIndex")
+    elif "_label_Action" in event:
+        action = _number(event["_label_Action"], "_label_Action") - 1
+    else:
+        raise _UnusableError("no _labelIndex or _label_Action")
+    if action != int(action) or not 0 <= action < len(choices):
+        raise _UnusableError(f"the action shown, number {action + 1:g}, is not among the {len(choices)} of c._multi")
+    probability = _probability(_number(event["_label_probability"], "_label_probability"))
+    dropped = _number(event.get("pdrop", 0), "pdrop")
+    if not 0 <= dropped < 1:
+        raise _UnusableError(f"pdrop, {dropped:g}, is not at least 0 and below 1")
+    # A round that was kept with probability 1 - pdrop stands for as many: as if it had been shown so much more rarely.
+    cost = _number(event["_label_cost"], "_label_cost")
+    return Round(int(action), len(choices), cost, probability * (1 - dropped), probability == 1 and len(choices) > 1)
+
+
+def _unlabelled_dsjson(text: str, _: int) -> str:
+    for key in LABEL_KEYS:
+        text = text.replace(f'"{key}"', f'"logged{key}"')  # VW ignores keys that it does not know
+    return text
+
+
+# -- the scan
+
+
+def _rounds(file: IO[bytes], format: Format) -> Iterator[tuple[int, int, bytes, bool]]:
+    """Of each round: its first line, its offset, its text, and whether its last line has an end."""
+    offset = first = start = 0
+    lines: list[bytes] = []  # of the round that is being read
+    for number, line in enumerate(file, 1):
+        content = line.rstrip(b"\r\n")
+        if content.strip():
+            if not lines:
+                first, start = number, offset
+            lines.append(line)
+        offset += len(line)
+        if lines and (format == "dsjson" or not content.strip()):
+            yield first, start, b"".join(lines).rstrip(b"\r\n"), lines[-1].endswith(b"\n")
+            lines = []
+    if lines:
+        yield first, start, b"".join(lines).rstrip(b"\r\n"), lines[-1].endswith(b"\n")
+
+
+def scan(files: Sequence[str | Path], index: Path) -> Log:
+    """Reads logs once, notes what is wrong with them and writes the index.
+
+    Raises:
+        LogError: if there is nothing to compare explorers by.
+    """
+    log = Log([str(file) for file in files], [], index)
+    reasons: dict[str, int] = {}
+    digest = hashlib.blake2b(digest_size=12)
+    smallest, inverse = np.full(BINS + 1, np.inf), np.zeros(BINS + 1)
+    costs = np.zeros(2)  # sums of cost and square, less the first cost: no cancellation when costs are far from 0
+    first_cost: float | None = None
+
+    def leave_out(file: str, line: int, reason: str) -> None:
+        log.bad += 1
+        reasons[reason] = reasons.get(reason, 0) + 1 if len(reasons) < 1000 or reason in reasons else 1
+        if len(log.named) < NAMED:
+            log.named.append(BadRound(file, line, reason))
+
+    with index.open("wb") as records:
+        pending: list[tuple[Any, ...]] = []
+        for number, name in enumerate(log.files):
+            path = Path(name)
+            if not path.is_file():
+                raise LogError(f"{path} is not a file")
+            try:
+                format = _detect(path)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise LogError(f"{path} cannot be unpacked: {error}") from None
+            log.formats.append(format)
+            if format != log.formats[0]:
+                raise LogError(f"{path} is {format} and {log.files[0]} is {log.formats[0]}: compare them one by one")
+            parse = _parse_text if format == "text" else _parse_dsjson
+            line = 0
+            try:
+                with _open(path) as file:
+                    for line, offset, text, ended in _rounds(file, format):
+                        digest.update(text)
+                        digest.update(b"\n\n")
+                        try:
+                            if not ended and format == "text":
+                                raise _UnusableError("the file ends without a new line: left out in case it was cut")
+                            found = parse(text.decode("utf-8", "replace"))
+                        except _UnusableError as wrong:
+                            leave_out(name, line, str(wrong))
+                            continue
+                        if found.certain:
+                            log.deterministic += 1
+                            continue
+                        if first_cost is None:
+                            first_cost = found.cost
+                        log.rounds += 1
+                        log.actions += found.actions
+                        log.inverse_probabilities += 1 / found.probability
+                        bin = min(BINS, max(0, int(BINS * (1 + math.log10(found.probability) / 8))))
+                        inverse[bin] += 1 / found.probability
+                        smallest[bin] = min(smallest[bin], found.probability)
+                        low, high = log.cost_range
+                        log.cost_range = (min(low, found.cost), max(high, found.cost))
+                        costs += (found.cost - first_cost, (found.cost - first_cost) ** 2)
+                        pending.append(
+                            (number, offset, len(text), found.action, found.actions, found.cost, found.probability)
+                        )
+                        if len(pending) == BLOCK // 8:
+                            np.array(pending, RECORD).tofile(records)
+                            pending.clear()
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                leave_out(name, line, f"the packed file is cut or damaged after this round: {error}")
+        np.array(pending, RECORD).tofile(records)
+    log.fingerprint = digest.hexdigest()
+    used = inverse > 0
+    log.by_probability = list(zip(smallest[used].tolist(), inverse[used].tolist(), strict=True))
+    if log.rounds and first_cost is not None:
+        mean = costs / log.rounds
+        log.mean_cost = float(first_cost + mean[0])
+        log.cost_variance = float(max(0.0, mean[1] - mean[0] ** 2))
+    _check(log, reasons)
+    return log
+
+
+def _check(log: Log, reasons: dict[str, int]) -> None:
+    """Refuses a log that tells nothing, with the reason that explains most of it."""
+    names = ", ".join(log.files)
+    if log.rounds:
+        return
+    if log.deterministic:
+        raise LogError(
+            f"{names}: in all {log.deterministic} rounds the action shown had probability 1. What another action would "
+            "have cost cannot be told from such a log, by any method. Log with an explorer that tries actions at "
+            "random (--epsilon 0.1 is enough) and write the probability with which each action was drawn."
+        )
+    if not log.bad:
+        raise LogError(f"{names}: the log is empty")
+    reason = max(reasons, key=lambda r: reasons[r])
+    advice = ""
+    if "probability" in reason and "no" in reason:
+        advice = (
+            " Without the probabilities with which actions were drawn nothing can be told: write them into the log "
+            "(action:cost:probability), they are what Workspace.predict returns."
+        )
+    raise LogError(
+        f"{names}: none of {log.bad} rounds can be used, {reasons[reason]} because of: {reason} "
+        f"({log.named[0]}).{advice}"
+    )
