@@ -1,0 +1,189 @@
+"""Passes over a log, here or on a Dask cluster. Each result is kept at once: a killed comparison goes on from there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+
+from .logs import Log, scan
+from .replay import Plan, Run, replay
+
+__all__ = ["Workers", "run_missing"]
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+Task = tuple[Log, Plan, int, list[str]]  # a pass over a log for explorers, given by their flags
+IDENTITY = ("log", "build", "vw", "flags", "seed", "pass", "rounds", "multiplier", "share")
+
+
+@cache
+def build() -> str:
+    """Tells one engine from another: its version does not change while it is worked on."""
+    library = sys.modules["pylibvw"].__file__
+    assert library is not None
+    return hashlib.blake2b(Path(library).read_bytes(), digest_size=6).hexdigest()
+
+
+def identity(log: Log, plan: Plan, number: int, flags: str) -> Row:
+    """What makes two runs the same."""
+    values = (
+        log.fingerprint,
+        build(),
+        plan.vw,
+        flags,
+        plan.seed,
+        number,
+        plan.rounds,
+        plan.multiplier,
+        plan.share,
+    )
+    return dict(zip(IDENTITY, values, strict=True))
+
+
+def run_pass(log: Log, plan: Plan, number: int, explorers: Sequence[str]) -> list[Row]:
+    """A row for each explorer: what came of it, or the error."""
+    if not log.index.exists():  # a worker on another machine, which sees the logs but not the index
+        with TemporaryDirectory() as directory:
+            return run_pass(scan(log.files, Path(directory) / "index"), plan, number, explorers)
+    rows = []
+    for flags, run in zip(explorers, replay(log, plan, number, explorers), strict=True):
+        row: Row = identity(log, plan, number, flags) | {"error": None}
+        if isinstance(run, Run):
+            row |= {
+                "accepted": run.accepted,
+                "lines": run.lines,
+                "unreadable": run.unreadable,
+                "sums": run.sums,
+                "accepted_sums": run.accepted_sums,
+                "sample": run.sample,
+                "seconds": round(run.seconds, 4),
+            }
+        else:
+            row["error"] = run
+        rows.append(row)
+    return rows
+
+
+def _leave_with_parent() -> None:
+    """In a worker: ends it when the process that started it is killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where passes are done: in this process, in several of this machine, or on the workers of a Dask cluster."""
+
+    jobs: int = 1
+    scheduler: str | None = None
+
+    def finish(self, tasks: Sequence[Task]) -> Iterator[list[Row]]:
+        """The rows of each pass, as they come."""
+        if self.scheduler is not None:
+            yield from self._on_dask(tasks)
+        elif self.jobs == 1 or len(tasks) == 1:
+            for task in tasks:
+                yield run_pass(*task)
+        else:
+            spawn = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(self.jobs, mp_context=spawn, initializer=_leave_with_parent) as pool:
+                try:
+                    for done in as_completed([pool.submit(run_pass, *task) for task in tasks]):
+                        yield done.result()
+                except BrokenProcessPool:
+                    raise RuntimeError(
+                        "a worker process has died (out of memory?). What is finished is kept in --out; go on with "
+                        "--jobs 1 or fewer explorers."
+                    ) from None
+                finally:
+                    pool.shutdown(cancel_futures=True)
+
+    def _on_dask(self, tasks: Sequence[Task]) -> Iterator[list[Row]]:
+        try:
+            distributed: Any = import_module("distributed")  # takes a second, and not everyone needs it
+        except ImportError:
+            raise ImportError("a Dask scheduler needs Dask: pip install vw-opo-cmab[compare]") from None
+
+        with distributed.Client(self.scheduler) as client:
+            futures = [client.submit(run_pass, *task, pure=False) for task in tasks]
+            for future in distributed.as_completed(futures):
+                yield future.result()
+
+
+def read_rows(path: Path) -> dict[Key, Row]:
+    """The rows of earlier runs. A line that a kill cut short is taken off the file."""
+    if not path.exists():
+        return {}
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        os.truncate(path, len(whole))
+    return {tuple(row[name] for name in IDENTITY): row for row in map(json.loads, whole.splitlines())}
+
+
+class _Progress:
+    """On a terminal one line that changes, elsewhere a line every ten seconds."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self._total, self._done = total, done
+        self._start = self._said = time.monotonic()
+
+    def update(self) -> None:
+        self._done += 1
+        now, last = time.monotonic(), self._done == self._total
+        text = f"{self._done} of {self._total} passes, {now - self._start:.0f} s"
+        if sys.stderr.isatty():
+            print(f"\r{text}", end="\n" if last else "", file=sys.stderr, flush=True)
+        elif last or now - self._said > 10:
+            print(text, file=sys.stderr, flush=True)
+            self._said = now
+
+
+def run_missing(
+    log: Log, plan: Plan, passes: int, explorers: Mapping[str, str], workers: Workers, file: Path | None, progress: bool
+) -> dict[str, list[Row]]:
+    """Runs what has no result in the file yet, or a failure; the rows of each explorer, a row for each pass."""
+    rows = read_rows(file) if file is not None else {}
+    keys = {
+        (name, p): tuple(identity(log, plan, p, f).values()) for name, f in explorers.items() for p in range(passes)
+    }
+    tasks: list[Task] = []
+    for p in range(passes):
+        missing = [f for name, f in explorers.items() if rows.get(keys[name, p], {"error": ""})["error"] is not None]
+        if missing:
+            tasks.append((log, plan, p, list(dict.fromkeys(missing))))
+    bar = _Progress(passes, passes - len(tasks)) if progress else None
+    output = file.open("a") if file is not None else None
+    try:
+        for finished in workers.finish(tasks):
+            for row in finished:
+                rows[tuple(row[name] for name in IDENTITY)] = row
+                if output is not None:
+                    output.write(json.dumps(row) + "\n")
+                    output.flush()
+            if bar is not None:
+                bar.update()
+    finally:
+        if output is not None:
+            output.close()
+    return {name: [rows[keys[name, p]] for p in range(passes)] for name in explorers}
