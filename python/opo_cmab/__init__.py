@@ -8,8 +8,8 @@ Importing this package puts our engine, VW with our reductions, under the ``vowp
 
 Everything else of ``vowpalwabbit`` is as it was.
 
-``Options`` writes the arguments, checked. ``explain`` shows why a decision is what it is. ``OPOLearner`` is the
-algorithm with any regression in place of VW's.
+``Options`` writes the arguments, checked. ``explain`` shows why a decision is what it is. ``compare_explorers`` tells
+from your logs which explorer to use. ``OPOLearner`` is the algorithm with any regression in place of VW's.
 
 ``policy`` and ``policies`` are the engine's recursion on a matrix of past predictions, for use with other models;
 ``opo_cmab.reference`` has the same in plain NumPy.
@@ -28,6 +28,7 @@ from .oracles import Ridge
 __all__ = [
     "AdaCBOptions",
     "Choice",
+    "Comparison",
     "Explanation",
     "FastCBOptions",
     "OPOLearner",
@@ -36,6 +37,7 @@ __all__ = [
     "WeightHistory",
     "__version__",
     "bounded_policy",
+    "compare_explorers",
     "explain",
     "policies",
     "policy",
@@ -77,4 +79,5 @@ def _load(name: str, file: str) -> None:
 
 _install_engine()
 
-from .explanation import Explanation, explain  # noqa: E402  needs the engine
+from .compare import Comparison, compare_explorers  # noqa: E402  need the engine
+from .explanation import Explanation, explain  # noqa: E402

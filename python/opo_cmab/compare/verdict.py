@@ -1,0 +1,119 @@
+"""What a comparison says, in words, and what it cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .estimate import Estimate
+from .logs import NAMED, Log
+
+if TYPE_CHECKING:
+    from . import Difference, Explorer
+
+__all__ = ["notes", "number", "verdict"]
+
+
+def number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _times(value: float) -> str:
+    if value > 1000:
+        return "more than 1,000 times as many"
+    return f"about {value:.1f} times as many" if value < 10 else f"about {value:.0f} times as many"
+
+
+def _by(cost: Estimate) -> str:
+    low, high = sorted((abs(cost.low), abs(cost.high)))
+    return f"by {number(abs(cost.mean))} a round ({number(low)} to {number(high)})"
+
+
+def verdict(
+    reference: str,
+    explorers: Sequence[Explorer],
+    differences: Sequence[Difference],
+    compare: Callable[[str, str], Difference],
+) -> list[str]:
+    """Sentences, the most important first. Nobody wins whose interval includes 0.
+
+    Args:
+        reference: the explorer in use.
+        explorers: all of them.
+        differences: from the reference.
+        compare: the difference of any two, with intervals that hold for all pairs together.
+    """
+    told = [e for e in explorers if e.cost is not None]
+    names = {e.name for e in told}
+    if reference not in names:
+        return [f"Nothing can be said of {reference}, with which the others are to be compared."]
+    if not differences:
+        return [f"There is nothing to compare {reference} with."]
+    better = [d for d in differences if d.cost.high < 0]
+    worse = [d for d in differences if d.cost.low > 0]
+    sentences = []
+    if better:
+        best = min(better, key=lambda d: d.cost.mean).first
+        level = [e.name for e in told if e.name not in (best, reference) and compare(best, e.name).cost.high >= 0]
+        if not level:
+            sentences.append(f"{best} costs least.")
+        else:
+            sentences.append(f"{best} is better than {reference}. Not enough data to tell it from {_list(level)}.")
+    elif len(worse) == len(differences):
+        sentences.append(f"{reference} costs least.")
+    else:
+        sentences.append(f"Not enough data to tell whether any of the others is better than {reference}.")
+    for difference in differences:
+        cost = difference.cost
+        if cost.tells:
+            word = "less" if cost.mean < 0 else "more"
+            sentences.append(f"{difference.first} costs {word} than {reference}, {_by(cost)}.")
+        else:
+            sentences.append(
+                f"{difference.first} and {reference}: not enough data to tell. If the difference is what it looks "
+                f"like, {number(cost.mean)}, {_times(difference.times_as_many)} rounds would be needed."
+            )
+    return sentences
+
+
+def _list(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def notes(log: Log, explorers: Sequence[Explorer], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """What is wrong with the log and what cannot be told from it."""
+    said = []
+    if log.bad:
+        named = "; ".join(map(str, log.named))
+        more = f"; and {log.bad - NAMED} more" if log.bad > NAMED else ""
+        said.append(f"{log.bad} of {log.bad + log.rounds + log.deterministic} rounds left out: {named}{more}.")
+    if log.deterministic:
+        said.append(
+            f"{log.deterministic} rounds left out because the action shown had probability 1: what the others would "
+            "have cost there cannot be told. The estimates are of the other rounds only; if those are of other "
+            "contexts, they say nothing about these."
+        )
+    could_be_shown = log.inverse_probabilities / log.actions
+    if could_be_shown < 0.97:
+        said.append(
+            f"By its probabilities the log shows only {could_be_shown:.0%} of the actions, the others never: what "
+            "these would have cost cannot be told, and the contexts in which an explorer wants them are left out."
+        )
+    smallest = log.by_probability[0][0]
+    if smallest < log.smallest_probability():
+        said.append(
+            f"A few actions had probabilities down to {smallest:.2g}. Those below {log.smallest_probability():.2g} "
+            "count as if they had this: at most 1 % of rounds are concerned."
+        )
+    unreadable = max((row["unreadable"] for runs in rows.values() for row in runs if not row["error"]), default=0)
+    if unreadable:
+        said.append(f"VW could not read {unreadable} of the rounds of a pass.")
+    for explorer in explorers:
+        if explorer.error:
+            said.append(f"{explorer.name} does not run: {explorer.error}")
+        elif explorer.supported < 0.95:
+            said.append(
+                f"{explorer.name}: in about {1 - explorer.supported:.0%} of rounds it wants an action that the log "
+                "never shows. " + ("No estimate." if explorer.cost is None else "Its estimate leaves them out.")
+            )
+    return said
