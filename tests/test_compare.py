@@ -535,6 +535,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path):
 # -- real logs
 
 
+@pytest.mark.slow
 def test_the_open_bandit_dataset_s_few_clicks_tell_nothing(tmp_path):
     directory = os.environ.get("OBD_DIR")
     if directory is None or not Path(directory).is_dir():

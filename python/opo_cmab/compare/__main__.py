@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import EXPLORERS, MORE_EXPLORERS, LogError, compare_explorers
+from . import LogError, compare_explorers
+from .explorers import EXPLORERS, MORE_EXPLORERS
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

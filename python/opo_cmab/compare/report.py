@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .verdict import number
 
 if TYPE_CHECKING:
-    from . import Comparison, Explorer
+    from .comparison import Comparison, Explorer
 
 __all__ = ["in_html", "in_text", "write"]
 

@@ -9,7 +9,7 @@ from .estimate import Estimate
 from .logs import NAMED, Log
 
 if TYPE_CHECKING:
-    from . import Difference, Explorer
+    from .comparison import Difference, Explorer
 
 __all__ = ["notes", "number", "verdict"]
 

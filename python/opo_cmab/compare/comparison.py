@@ -1,0 +1,166 @@
+"""The result of a comparison, put together from its runs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import report
+from .estimate import Estimate, Passes, estimate, share_in_common, student_quantile, times_as_many
+from .logs import Log
+from .replay import Plan
+from .runs import Row
+from .verdict import notes, verdict
+
+__all__ = ["Comparison", "Difference", "Explorer", "summarize"]
+
+LEVEL = 0.95
+SUPPORTED = 0.95  # of decisions, at least: else the explorer must not shorten the others' rounds
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """What is known of one explorer."""
+
+    name: str
+    flags: str
+    cost: Estimate | None = None  #: the mean over its first rounds
+    accepted: float = 0.0  #: rounds of a pass, on average
+    supported: float = 1.0  #: the share of its decisions that the log can show
+    seconds: float = 0.0  #: of a pass
+    curve: list[Estimate] = field(default_factory=list)  #: the mean cost up to each of Comparison.curve_rounds
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The cost of an explorer less that of another, in the same passes."""
+
+    first: str
+    second: str
+    cost: Estimate
+
+    @property
+    def times_as_many(self) -> float:
+        """How many times as many rounds in the log would tell a difference of this size from none."""
+        return times_as_many(self.cost)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result. ``print`` it, or see ``explorers``, ``differences`` and ``verdict``."""
+
+    logs: list[str]
+    vw: str
+    seed: int
+    log_rounds: int
+    log_cost: Estimate  #: of what was shown
+    rounds: int  #: that the estimates are of
+    passes: int
+    multiplier: float
+    reference: str
+    explorers: list[Explorer]
+    differences: list[Difference]  #: from the reference; the intervals hold for all together
+    verdict: list[str]
+    notes: list[str]
+    curve_rounds: list[int]
+
+    def __str__(self) -> str:
+        return report.in_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        result = asdict(self)
+        for row, difference in zip(result["differences"], self.differences, strict=True):
+            times = difference.times_as_many
+            row["tells"] = difference.cost.tells
+            row["times_as_many"] = times if math.isfinite(times) else None
+        return result
+
+    def to_html(self) -> str:
+        """A page with nothing to load from elsewhere."""
+        return report.in_html(self)
+
+
+def summarize(
+    log: Log, plan: Plan, passes: int, chosen: Mapping[str, str], reference: str, rows: Mapping[str, Sequence[Row]]
+) -> Comparison:
+    """The comparison from the rows of all runs."""
+    errors = {name: next((row["error"] for row in rows[name] if row["error"]), None) for name in chosen}
+    working = [name for name in chosen if errors[name] is None]
+    if not working:
+        raise ValueError(f"no explorer runs. {reference}: {errors[reference]}")
+    supported = {
+        name: float(np.mean([row["accepted"] * plan.multiplier / max(row["lines"], 1) for row in rows[name]]))
+        for name in working
+    }
+    # An explorer that wants what the log never shows has fewer rounds. It must not shorten the others'.
+    usable = [name for name in working if supported[name] > SUPPORTED or name == reference] or working
+    rounds = min(row["accepted"] for name in usable for row in rows[name]) // plan.step * plan.step
+    width = log.cost_range[1] - log.cost_range[0]
+    points = sorted({max(1, round(i * rounds / plan.step / 60)) for i in range(1, 61)})
+
+    lines: dict[str, list[Counter[int]]] = {name: [Counter(row["sample"]) for row in rows[name]] for name in working}
+    shared = {name: share_in_common(lines[name]) for name in working}
+
+    def passes_of(name: str, point: int) -> Passes:
+        n = point * plan.step
+        return Passes(
+            np.array([row["sums"][point - 1] / n for row in rows[name]]),
+            np.array([row["accepted_sums"][point - 1] / n for row in rows[name]]),
+            lines[name],
+            shared[name],
+        )
+
+    last = rounds // plan.step
+    explorers = []
+    for name, flags in chosen.items():
+        if errors[name] is not None:
+            explorers.append(Explorer(name, flags, error=errors[name]))
+            continue
+        told = last > 0 and all(len(row["sums"]) >= last for row in rows[name])
+        curve = [estimate(passes_of(name, point), point * plan.step, width) for point in points] if told else []
+        explorers.append(
+            Explorer(
+                name,
+                flags,
+                cost=curve[-1] if told else None,
+                accepted=float(np.mean([row["accepted"] for row in rows[name]])),
+                supported=min(1.0, supported[name]),
+                seconds=float(np.mean([row["seconds"] for row in rows[name]])),
+                curve=curve,
+            )
+        )
+    names = [e.name for e in explorers if e.cost is not None]
+
+    def difference(first: str, second: str, level: float) -> Difference:
+        passes = passes_of(first, last) - passes_of(second, last)
+        return Difference(first, second, estimate(passes, rounds, width, level))
+
+    others = [name for name in names if name != reference] if reference in names else []
+    each = 1 - (1 - LEVEL) / max(1, len(others))  # Bonferroni: all intervals hold together
+    differences = [difference(name, reference, each) for name in others]
+    every_pair = 1 - (1 - LEVEL) / max(1, len(names) * (len(names) - 1) // 2)
+    half = student_quantile((1 + LEVEL) / 2, 10**6) * math.sqrt(log.cost_variance / log.rounds)
+    said = verdict(reference, explorers, differences, lambda a, b: difference(a, b, every_pair))
+    return Comparison(
+        logs=log.files,
+        vw=plan.vw,
+        seed=plan.seed,
+        log_rounds=log.rounds,
+        log_cost=Estimate(log.mean_cost, log.mean_cost - half, log.mean_cost + half),
+        rounds=rounds,
+        passes=passes,
+        multiplier=plan.multiplier,
+        reference=reference,
+        explorers=explorers,
+        differences=differences,
+        verdict=said,
+        notes=notes(log, explorers, rows),
+        curve_rounds=[point * plan.step for point in points],
+    )
