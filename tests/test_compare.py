@@ -165,9 +165,9 @@ def test_nobody_wins_whose_interval_includes_0():
     explorers = [opo_cmab.compare.Explorer(name, "", Estimate(0, 0, 0)) for name in "ab"]
     said = verdict("a", explorers, [difference(-0.1, 0.2)], lambda first, second: difference(-0.1, 0.2))
     assert said[0] == "Not enough data to tell whether any of the others is better than a."
-    assert said[1].endswith("like, -0.1, about 4.0 times as many rounds would be needed.")
+    assert said[1].endswith("like, -0.10, about 4.0 times as many rounds would be needed.")
     said = verdict("a", explorers, [difference(-0.2, 0.1)], lambda first, second: difference(-0.2, 0.1))
-    assert said == ["b costs least.", "b costs less than a, by 0.2 a round (0.1 to 0.3)."]
+    assert said == ["b costs least.", "b costs less than a, by 0.20 a round (0.10 to 0.30)."]
     said = verdict("a", explorers, [difference(0.2, 0.1)], lambda first, second: difference(0.2, 0.1))
     assert said[0] == "a costs least."
 

@@ -87,6 +87,17 @@ class Comparison:
         return report.in_html(self)
 
 
+def share_supported(rows: Sequence[Row], plan: Plan, shared: float) -> float:
+    """The share of an explorer's decisions that the log can show: a line in M is accepted if it can show all.
+
+    1 unless it is below by more than three standard deviations.
+    """
+    share = float(np.mean([row["accepted"] * plan.multiplier / max(row["lines"], 1) for row in rows]))
+    accepted = float(np.mean([row["accepted"] for row in rows]))
+    noise = math.sqrt((shared / (1 - shared) + 1 / len(rows)) / max(accepted, 1.0))
+    return share if share < 1 - 3 * noise else 1.0
+
+
 def summarize(
     log: Log, plan: Plan, passes: int, chosen: Mapping[str, str], reference: str, rows: Mapping[str, Sequence[Row]]
 ) -> Comparison:
@@ -95,18 +106,14 @@ def summarize(
     working = [name for name in chosen if errors[name] is None]
     if not working:
         raise ValueError(f"no explorer runs. {reference}: {errors[reference]}")
-    supported = {
-        name: float(np.mean([row["accepted"] * plan.multiplier / max(row["lines"], 1) for row in rows[name]]))
-        for name in working
-    }
+    lines: dict[str, list[Counter[int]]] = {name: [Counter(row["sample"]) for row in rows[name]] for name in working}
+    shared = {name: share_in_common(lines[name]) for name in working}
+    supported = {name: share_supported(rows[name], plan, shared[name]) for name in working}
     # An explorer that wants what the log never shows has fewer rounds. It must not shorten the others'.
     usable = [name for name in working if supported[name] > SUPPORTED or name == reference] or working
     rounds = min(row["accepted"] for name in usable for row in rows[name]) // plan.step * plan.step
     width = log.cost_range[1] - log.cost_range[0]
     points = sorted({max(1, round(i * rounds / plan.step / 60)) for i in range(1, 61)})
-
-    lines: dict[str, list[Counter[int]]] = {name: [Counter(row["sample"]) for row in rows[name]] for name in working}
-    shared = {name: share_in_common(lines[name]) for name in working}
 
     def passes_of(name: str, point: int) -> Passes:
         n = point * plan.step
@@ -131,7 +138,7 @@ def summarize(
                 flags,
                 cost=curve[-1] if told else None,
                 accepted=float(np.mean([row["accepted"] for row in rows[name]])),
-                supported=min(1.0, supported[name]),
+                supported=supported[name],
                 seconds=float(np.mean([row["seconds"] for row in rows[name]])),
                 curve=curve,
             )

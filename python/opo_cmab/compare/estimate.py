@@ -47,6 +47,17 @@ class Estimate:
     def half_width(self) -> float:
         return (self.high - self.low) / 2
 
+    def rounded(self, value: float) -> str:
+        """With the digits that mean something: two of the half width."""
+        if not 0 < self.half_width < math.inf:
+            return f"{value:.4g}"
+        decimals = max(0, 1 - math.floor(math.log10(self.half_width)))
+        return f"{value:.{decimals}f}"
+
+    @property
+    def interval(self) -> str:
+        return f"{self.rounded(self.low)} to {self.rounded(self.high)}"
+
     @property
     def tells(self) -> bool:
         """Whether 0 is outside of the interval."""

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -309,7 +310,7 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
         LogError: if there is nothing to compare explorers by.
     """
     log = Log([str(file) for file in files], [], index)
-    reasons: dict[str, int] = {}
+    reasons: Counter[str] = Counter()
     digest = hashlib.blake2b(digest_size=12)
     smallest, inverse = np.full(BINS + 1, np.inf), np.zeros(BINS + 1)
     costs = np.zeros(2)  # sums of cost and square, less the first cost: no cancellation when costs are far from 0
@@ -317,7 +318,8 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
 
     def leave_out(file: str, line: int, reason: str) -> None:
         log.bad += 1
-        reasons[reason] = reasons.get(reason, 0) + 1 if len(reasons) < 1000 or reason in reasons else 1
+        if reason in reasons or len(reasons) < 1000:  # some name a value of the line
+            reasons[reason] += 1
         if len(log.named) < NAMED:
             log.named.append(BadRound(file, line, reason))
 
@@ -382,7 +384,7 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
     return log
 
 
-def _check(log: Log, reasons: dict[str, int]) -> None:
+def _check(log: Log, reasons: Counter[str]) -> None:
     """Refuses a log that tells nothing, with the reason that explains most of it."""
     names = ", ".join(log.files)
     if log.rounds:
@@ -395,7 +397,7 @@ def _check(log: Log, reasons: dict[str, int]) -> None:
         )
     if not log.bad:
         raise LogError(f"{names}: the log is empty")
-    reason = max(reasons, key=lambda r: reasons[r])
+    [(reason, count)] = reasons.most_common(1)
     advice = ""
     if "probability" in reason and "no" in reason:
         advice = (
@@ -403,6 +405,5 @@ def _check(log: Log, reasons: dict[str, int]) -> None:
             "(action:cost:probability), they are what Workspace.predict returns."
         )
     raise LogError(
-        f"{names}: none of {log.bad} rounds can be used, {reasons[reason]} because of: {reason} "
-        f"({log.named[0]}).{advice}"
+        f"{names}: none of {log.bad} rounds can be used, {count} because of: {reason} ({log.named[0]}).{advice}"
     )

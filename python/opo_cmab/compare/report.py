@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .verdict import number
-
 if TYPE_CHECKING:
     from .comparison import Comparison, Explorer
 
 __all__ = ["in_html", "in_text", "write"]
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 340, 64, 12, 12, 40
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 340, 64, 24, 28, 40
 COLOURS = 8  # in the page's style
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
 
@@ -25,8 +23,8 @@ def _cells(explorer: Explorer) -> list[str]:
     if explorer.cost is None:
         return [explorer.name, flags, "-", "-", f"{explorer.accepted:.0f}", "-"]
     cost = explorer.cost
-    interval = f"{number(cost.low)} to {number(cost.high)}"
-    return [explorer.name, flags, number(cost.mean), interval, f"{explorer.accepted:.0f}", f"{explorer.seconds:.2f}"]
+    mean = cost.rounded(cost.mean)
+    return [explorer.name, flags, mean, cost.interval, f"{explorer.accepted:.0f}", f"{explorer.seconds:.2f}"]
 
 
 COLUMNS = ("explorer", "flags", "mean cost", "95 % interval", "accepted a pass", "seconds a pass")
@@ -36,8 +34,8 @@ def _difference_cells(comparison: Comparison) -> list[list[str]]:
     return [
         [
             d.first,
-            number(d.cost.mean),
-            f"{number(d.cost.low)} to {number(d.cost.high)}",
+            d.cost.rounded(d.cost.mean),
+            d.cost.interval,
             ("costs less" if d.cost.mean < 0 else "costs more") if d.cost.tells else "not enough data to tell",
         ]
         for d in comparison.differences
@@ -54,7 +52,7 @@ def what(comparison: Comparison) -> str:
         f"Mean cost over the first {comparison.rounds:,} rounds of each explorer, starting from nothing and learning "
         f"as it goes, replayed from {comparison.log_rounds:,} logged rounds in {comparison.passes} passes. Beyond "
         f"{comparison.rounds:,} rounds nothing is claimed. What the log shows has a mean cost of "
-        f"{number(comparison.log_cost.mean)} ({number(comparison.log_cost.low)} to {number(comparison.log_cost.high)})."
+        f"{comparison.log_cost.rounded(comparison.log_cost.mean)} ({comparison.log_cost.interval})."
     )
 
 
@@ -127,10 +125,11 @@ def _curves(comparison: Comparison) -> str:
     parts = []
     for tick in _ticks(low, high):
         parts.append(f'<path class="grid" d="M{LEFT} {y(tick):.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{number(tick)}</text>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:.4g}</text>')
     for tick in _ticks(0, rounds[-1]):
         parts.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick:,.0f}</text>')
     parts.append(f'<text x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 4}" text-anchor="middle">rounds</text>')
+    parts.append(f'<text x="{LEFT}" y="{TOP - 12}">mean cost</text>')
     bands, lines = [], []
     for i, explorer in shown:
         points = list(zip(rounds, explorer.curve, strict=True))

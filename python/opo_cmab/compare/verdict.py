@@ -11,11 +11,7 @@ from .logs import NAMED, Log
 if TYPE_CHECKING:
     from .comparison import Difference, Explorer
 
-__all__ = ["notes", "number", "verdict"]
-
-
-def number(value: float) -> str:
-    return f"{value:.4g}"
+__all__ = ["notes", "verdict"]
 
 
 def _times(value: float) -> str:
@@ -26,7 +22,7 @@ def _times(value: float) -> str:
 
 def _by(cost: Estimate) -> str:
     low, high = sorted((abs(cost.low), abs(cost.high)))
-    return f"by {number(abs(cost.mean))} a round ({number(low)} to {number(high)})"
+    return f"by {cost.rounded(abs(cost.mean))} a round ({cost.rounded(low)} to {cost.rounded(high)})"
 
 
 def verdict(
@@ -71,7 +67,7 @@ def verdict(
         else:
             sentences.append(
                 f"{difference.first} and {reference}: not enough data to tell. If the difference is what it looks "
-                f"like, {number(cost.mean)}, {_times(difference.times_as_many)} rounds would be needed."
+                f"like, {cost.rounded(cost.mean)}, {_times(difference.times_as_many)} rounds would be needed."
             )
     return sentences
 
