@@ -1,7 +1,8 @@
 """Whether `opo_cmab.compare` is right: its estimates and intervals from logs of known problems, beside what the
 explorers cost when they are really run.
 
-Results: OUT/compare.md and OUT/compare.csv. Finished logs are kept in OUT/logs.jsonl; started again, it goes on.
+Results: OUT/compare.md and OUT/compare.csv. Finished logs are kept in OUT/logs.jsonl and real runs in OUT/truth-*:
+started again, it goes on.
 """
 
 import argparse
@@ -126,11 +127,15 @@ def flags_of(name: str, problem: Problem) -> str:
 
 
 @cache
-def truth(problem: str, explorer: str, rounds: int, runs: int) -> NDArray[np.float64]:
-    """The mean cost over the first 1, 2, ... rounds, really run. In each run, and so not yet the mean of them."""
-    of = PROBLEMS[problem]
-    played = [play(of, flags_of(explorer, of), rounds, seed) for seed in range(runs)]
-    return np.cumsum(played, axis=1) / np.arange(1, rounds + 1)
+def truth(problem: str, explorer: str, rounds: int, runs: int, out: Path) -> NDArray[np.float64]:
+    """The mean cost over the first 1, 2, ... rounds of real runs, a row for each. Kept in OUT."""
+    file = out / f"truth-{problem}-{explorer}-{rounds}-{runs}.npy".replace(" ", "-")
+    if not file.exists():
+        of = PROBLEMS[problem]
+        played = [play(of, flags_of(explorer, of), rounds, seed) for seed in range(runs)]
+        np.save(file, np.cumsum(played, axis=1) / np.arange(1, rounds + 1))
+    result: NDArray[np.float64] = np.load(file)
+    return result
 
 
 def one_log(problem: str, policy: str, number: int, options: argparse.Namespace) -> list[Row]:
@@ -176,10 +181,10 @@ def run_logs(options: argparse.Namespace) -> pd.DataFrame:
 
 def beside_truth(rows: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
     """With the true cost of each explorer over as many rounds, and that of the first explorer."""
-    most = int(rows["rounds"].max())
+    most = max(options.rounds, int(rows["rounds"].max()))
 
     def true_cost(problem: str, explorer: str, rounds: int) -> tuple[float, float]:
-        costs = truth(problem, explorer, most, options.truth_runs)[:, rounds - 1]
+        costs = truth(problem, explorer, most, options.truth_runs, options.out)[:, rounds - 1]
         return float(costs.mean()), float(costs.std(ddof=1) / np.sqrt(len(costs)))
 
     keys = list(rows[["problem", "explorer", "rounds"]].itertuples(index=False, name=None))

@@ -144,13 +144,14 @@ def test_student_s_quantile(probability, degrees):
 @pytest.mark.parametrize("policy", [None, "--epsilon 0.1", "--opo_cmab --opo_budget 64 --epsilon 0.05"])
 def test_intervals_hold_the_truth(tmp_path, policy):
     """20 logs, two explorers. docs/results/compare.md has the measurement on more."""
-    problem, held = PROBLEMS["noisy clicks"], []
-    real = {name: [play(problem, flags, 100, seed).mean() for seed in range(200)] for name, flags in TWO.items()}
+    problem, rounds, held = PROBLEMS["noisy clicks"], 30, []
+    runs = {name: [play(problem, flags, rounds, seed).mean() for seed in range(200)] for name, flags in TWO.items()}
+    truth = {name: np.mean(costs) for name, costs in runs.items()}
     for seed in range(20):
-        play(problem, policy, 6000, 1000 + seed, tmp_path / "log")
-        found = opo_cmab.compare_explorers(tmp_path / "log", **QUICK | {"rounds": 40, "passes": 10})
-        real = {n: [play(problem, f, 40, s).mean() for s in range(200)] for n, f in TWO.items()} if not seed else real
-        held += [e.cost.low <= np.mean(real[e.name]) <= e.cost.high for e in found.explorers]
+        play(problem, policy, 5000, 1000 + seed, tmp_path / "log")
+        found = opo_cmab.compare_explorers(tmp_path / "log", TWO, vw="-q ua", passes=10, rounds=rounds)
+        assert found.rounds > 25
+        held += [e.cost.low <= truth[e.name] <= e.cost.high for e in found.explorers]
     assert np.mean(held) >= 0.9
 
 
@@ -385,6 +386,7 @@ def test_vw_s_own_test_files_run(tmp_path):
         (tmp_path / name).write_text(content * 500)
         found = opo_cmab.compare_explorers(tmp_path / name, passes=5)
         assert [e.error for e in found.explorers] == [None] * len(EXPLORERS)
+        assert found.notes[0].startswith("All costs in the log are ")
 
 
 # -- how it is run
@@ -613,6 +615,15 @@ def test_the_page_loads_nothing_from_elsewhere_and_escapes_names(clicks, whole):
     found = opo_cmab.compare_explorers(clicks, {"<b>": "", "</script>": "--fastcb"}, passes=5, rounds=20).to_html()
     assert "<b>" not in found
     assert found.count("</script>") == 2
+
+
+def test_the_code_of_the_page_on_comparisons_runs(tmp_path):
+    page = (ROOT / "docs" / "compare.md").read_text()
+    [code] = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    code = code.replace("20_000", "4_000").replace("rounds=400", "rounds=30, passes=5")
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert "explorer        flags" in result.stdout
 
 
 def test_json_has_what_the_table_has(whole):

@@ -89,6 +89,8 @@ def notes(log: Log, explorers: Sequence[Explorer], rows: Mapping[str, Sequence[M
             "have cost there cannot be told. The estimates are of the other rounds only; if those are of other "
             "contexts, they say nothing about these."
         )
+    if log.cost_range[0] == log.cost_range[1]:
+        said.append(f"All costs in the log are {log.cost_range[0]:g}: there is nothing to tell explorers apart by.")
     could_be_shown = log.inverse_probabilities / log.actions
     if could_be_shown < 0.97:
         said.append(
