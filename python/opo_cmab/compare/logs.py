@@ -38,6 +38,7 @@ RECORD = np.dtype(
 BLOCK = 65_536  # records held at a time
 NAMED = 5  # bad rounds that are named; the others are counted
 BINS = 400  # of probabilities, on a logarithmic scale from 1e-8
+UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
 LABEL_KEYS = ("_label_cost", "_label_probability", "_label_Action", "_labelIndex", "pdrop")
 
 
@@ -153,8 +154,13 @@ def _open(path: Path) -> IO[bytes]:
 
 def _detect(path: Path) -> Format:
     """By the first character that is no space: a brace starts JSON."""
-    with _open(path) as file:
-        start: bytes = file.read1(65_536)  # type: ignore[attr-defined]  # what there is of a file that is cut
+    if not path.is_file():
+        raise LogError(f"{path} is not a file")
+    try:
+        with _open(path) as file:
+            start: bytes = file.read1(65_536)  # type: ignore[attr-defined]  # what there is of a file that is cut
+    except UNPACKING as error:
+        raise LogError(f"{path} cannot be unpacked: {error}") from None
     if b"\0" in start:
         raise LogError(f"{path} is not a text file. Logs are VW's text format or dsjson, plain or as gz.")
     first = start.lstrip()[:1]
@@ -285,22 +291,55 @@ def _unlabelled_dsjson(text: str, _: int) -> str:
 # -- the scan
 
 
-def _rounds(file: IO[bytes], format: Format) -> Iterator[tuple[int, int, bytes, bool]]:
+def _rounds(path: Path, format: Format) -> Iterator[tuple[int, int, bytes, bool]]:
     """Of each round: its first line, its offset, its text, and whether its last line has an end."""
     offset = first = start = 0
     lines: list[bytes] = []  # of the round that is being read
-    for number, line in enumerate(file, 1):
-        content = line.rstrip(b"\r\n")
-        if content.strip():
-            if not lines:
-                first, start = number, offset
-            lines.append(line)
-        offset += len(line)
-        if lines and (format == "dsjson" or not content.strip()):
-            yield first, start, b"".join(lines).rstrip(b"\r\n"), lines[-1].endswith(b"\n")
-            lines = []
+    with _open(path) as file:
+        for number, line in enumerate(file, 1):
+            empty = not line.strip()
+            if not empty:
+                if not lines:
+                    first, start = number, offset
+                lines.append(line)
+            offset += len(line)
+            if lines and (empty or format == "dsjson"):
+                yield first, start, b"".join(lines).rstrip(b"\r\n"), lines[-1].endswith(b"\n")
+                lines = []
     if lines:
         yield first, start, b"".join(lines).rstrip(b"\r\n"), lines[-1].endswith(b"\n")
+
+
+class _Sums:
+    """What is summed over usable rounds."""
+
+    def __init__(self) -> None:
+        self.rounds = self.actions = 0
+        self.low, self.high = math.inf, -math.inf
+        self._first = self._sum = self._squares = 0.0  # costs less the first: no cancellation when they are far from 0
+        self._smallest, self._inverse = np.full(BINS + 1, np.inf), np.zeros(BINS + 1)
+
+    def add(self, label: Round) -> None:
+        if not self.rounds:
+            self._first = label.cost
+        self.rounds += 1
+        self.actions += label.actions
+        self.low, self.high = min(self.low, label.cost), max(self.high, label.cost)
+        cost = label.cost - self._first
+        self._sum += cost
+        self._squares += cost * cost
+        bin = min(BINS, max(0, int(BINS * (1 + math.log10(label.probability) / 8))))
+        self._inverse[bin] += 1 / label.probability
+        self._smallest[bin] = min(self._smallest[bin], label.probability)
+
+    def into(self, log: Log) -> None:
+        log.rounds, log.actions, log.cost_range = self.rounds, self.actions, (self.low, self.high)
+        if self.rounds:
+            mean = self._sum / self.rounds
+            log.mean_cost, log.cost_variance = self._first + mean, max(0.0, self._squares / self.rounds - mean * mean)
+        used = self._inverse > 0
+        log.inverse_probabilities = float(self._inverse.sum())
+        log.by_probability = list(zip(self._smallest[used].tolist(), self._inverse[used].tolist(), strict=True))
 
 
 def scan(files: Sequence[str | Path], index: Path) -> Log:
@@ -309,77 +348,50 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
     Raises:
         LogError: if there is nothing to compare explorers by.
     """
-    log = Log([str(file) for file in files], [], index)
-    reasons: Counter[str] = Counter()
+    log = Log([str(file) for file in files], [_detect(Path(file)) for file in files], index)
+    for file, format in zip(log.files, log.formats, strict=True):
+        if format != log.format:
+            raise LogError(f"{file} is {format} and {log.files[0]} is {log.format}: compare them one by one")
+    parse = _parse_text if log.format == "text" else _parse_dsjson
     digest = hashlib.blake2b(digest_size=12)
-    smallest, inverse = np.full(BINS + 1, np.inf), np.zeros(BINS + 1)
-    costs = np.zeros(2)  # sums of cost and square, less the first cost: no cancellation when costs are far from 0
-    first_cost: float | None = None
+    sums = _Sums()
+    reasons: Counter[str] = Counter()
+    records: list[tuple[Any, ...]] = []
 
     def leave_out(file: str, line: int, reason: str) -> None:
         log.bad += 1
-        if reason in reasons or len(reasons) < 1000:  # some name a value of the line
-            reasons[reason] += 1
         if len(log.named) < NAMED:
             log.named.append(BadRound(file, line, reason))
+        if reason in reasons or len(reasons) < 1000:  # some name a value of the line
+            reasons[reason] += 1
 
-    with index.open("wb") as records:
-        pending: list[tuple[Any, ...]] = []
-        for number, name in enumerate(log.files):
-            path = Path(name)
-            if not path.is_file():
-                raise LogError(f"{path} is not a file")
-            try:
-                format = _detect(path)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise LogError(f"{path} cannot be unpacked: {error}") from None
-            log.formats.append(format)
-            if format != log.formats[0]:
-                raise LogError(f"{path} is {format} and {log.files[0]} is {log.formats[0]}: compare them one by one")
-            parse = _parse_text if format == "text" else _parse_dsjson
+    with index.open("wb") as output:
+        for number, file in enumerate(log.files):
             line = 0
             try:
-                with _open(path) as file:
-                    for line, offset, text, ended in _rounds(file, format):
-                        digest.update(text)
-                        digest.update(b"\n\n")
-                        try:
-                            if not ended and format == "text":
-                                raise _UnusableError("the file ends without a new line: left out in case it was cut")
-                            found = parse(text.decode("utf-8", "replace"))
-                        except _UnusableError as wrong:
-                            leave_out(name, line, str(wrong))
-                            continue
-                        if found.certain:
-                            log.deterministic += 1
-                            continue
-                        if first_cost is None:
-                            first_cost = found.cost
-                        log.rounds += 1
-                        log.actions += found.actions
-                        log.inverse_probabilities += 1 / found.probability
-                        bin = min(BINS, max(0, int(BINS * (1 + math.log10(found.probability) / 8))))
-                        inverse[bin] += 1 / found.probability
-                        smallest[bin] = min(smallest[bin], found.probability)
-                        low, high = log.cost_range
-                        log.cost_range = (min(low, found.cost), max(high, found.cost))
-                        costs += (found.cost - first_cost, (found.cost - first_cost) ** 2)
-                        pending.append(
-                            (number, offset, len(text), found.action, found.actions, found.cost, found.probability)
-                        )
-                        if len(pending) == BLOCK // 8:
-                            np.array(pending, RECORD).tofile(records)
-                            pending.clear()
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                leave_out(name, line, f"the packed file is cut or damaged after this round: {error}")
-        np.array(pending, RECORD).tofile(records)
+                for line, offset, text, ended in _rounds(Path(file), log.format):
+                    digest.update(text + b"\n\n")
+                    try:
+                        if not ended and log.format == "text":
+                            raise _UnusableError("the file ends without a new line: left out in case it was cut")
+                        label = parse(text.decode("utf-8", "replace"))
+                    except _UnusableError as wrong:
+                        leave_out(file, line, str(wrong))
+                        continue
+                    if label.certain:
+                        log.deterministic += 1
+                        continue
+                    sums.add(label)
+                    where = number, offset, len(text)
+                    records.append((*where, label.action, label.actions, label.cost, label.probability))
+                    if len(records) == BLOCK // 8:
+                        np.array(records, RECORD).tofile(output)
+                        records.clear()
+            except UNPACKING as error:
+                leave_out(file, line, f"the packed file is cut or damaged after this round: {error}")
+        np.array(records, RECORD).tofile(output)
     log.fingerprint = digest.hexdigest()
-    used = inverse > 0
-    log.by_probability = list(zip(smallest[used].tolist(), inverse[used].tolist(), strict=True))
-    if log.rounds and first_cost is not None:
-        mean = costs / log.rounds
-        log.mean_cost = float(first_cost + mean[0])
-        log.cost_variance = float(max(0.0, mean[1] - mean[0] ** 2))
+    sums.into(log)
     _check(log, reasons)
     return log
 
