@@ -73,12 +73,24 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
         "many actions": Problem(one_hot(_RNG.uniform(0.1, 0.9, (2, 10))), 10),
     }
 )
-# The budget makes a log of 20,000 rounds in seconds. What is logged need not be exact, only its probabilities.
-POLICIES: Mapping[str, str | None] = MappingProxyType(
+
+
+@dataclass(frozen=True)
+class Logging:
+    """How logs are made and what is asked of them."""
+
+    flags: str | None = None  #: of the logging policy; none: uniform
+    lines: int = 20_000
+    rounds: int | None = None  #: asked for; none: what the log has
+
+
+# A budget, so that a log is made in seconds. What logs need not be exact, only its probabilities.
+LOGGING: Mapping[str, Logging] = MappingProxyType(
     {
-        "uniform": None,
-        "epsilon-greedy 0.1": "--epsilon 0.1",
-        "OPO-CMAB 0.05": "--opo_cmab --opo_budget 64 --epsilon 0.05",
+        "uniform": Logging(rounds=500),
+        "uniform, 2,000 lines": Logging(lines=2000),
+        "epsilon-greedy 0.1": Logging("--epsilon 0.1"),
+        "OPO-CMAB 0.05": Logging("--opo_cmab --opo_budget 64 --epsilon 0.05"),
     }
 )
 FEATURES = "-q ua"
@@ -141,14 +153,13 @@ def truth(problem: str, explorer: str, rounds: int, runs: int, out: Path) -> NDA
 def one_log(problem: str, policy: str, number: int, options: argparse.Namespace) -> list[Row]:
     """A row for each explorer: what the comparison says from a log, as any user would get it."""
     start = time.perf_counter()
-    of = PROBLEMS[problem]
+    of, how = PROBLEMS[problem], LOGGING[policy]
     with TemporaryDirectory() as directory:
         log = Path(directory) / "log"
-        play(of, POLICIES[policy], options.lines, LOG_SEED + number, log)
+        play(of, how.flags, how.lines, LOG_SEED + number, log)
         explorers = {name: flags_of(name, of) for name in EXPLORERS}
-        rounds = options.rounds if policy == "uniform" else None
         found = opo_cmab.compare_explorers(
-            log, explorers, vw=FEATURES, passes=options.passes, rounds=rounds, seed=number
+            log, explorers, vw=FEATURES, passes=options.passes, rounds=how.rounds, seed=number
         )
     seconds = time.perf_counter() - start
     rows = []
@@ -169,9 +180,9 @@ def run_logs(options: argparse.Namespace) -> pd.DataFrame:
     options.out.mkdir(parents=True, exist_ok=True)
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {(row["problem"], row["policy"], row["log"]) for row in rows}
-    wanted = [(problem, policy, n) for n in range(options.logs) for policy in POLICIES for problem in PROBLEMS]
+    wanted = [(problem, policy, n) for n in range(options.logs) for policy in options.logging for problem in PROBLEMS]
     with file.open("a") as output:
-        for order in tqdm([order for order in wanted if order not in done], unit="log"):
+        for order in tqdm([order for order in wanted if order not in done], unit="log", mininterval=10):
             new = one_log(*order, options)
             output.write("".join(json.dumps(row) + "\n" for row in new))
             output.flush()
@@ -181,14 +192,14 @@ def run_logs(options: argparse.Namespace) -> pd.DataFrame:
 
 def beside_truth(rows: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
     """With the true cost of each explorer over as many rounds, and that of the first explorer."""
-    most = max(options.rounds, int(rows["rounds"].max()))
+    most = int(rows["rounds"].max())
 
     def true_cost(problem: str, explorer: str, rounds: int) -> tuple[float, float]:
         costs = truth(problem, explorer, most, options.truth_runs, options.out)[:, rounds - 1]
         return float(costs.mean()), float(costs.std(ddof=1) / np.sqrt(len(costs)))
 
     keys = list(rows[["problem", "explorer", "rounds"]].itertuples(index=False, name=None))
-    found = [true_cost(*key) for key in tqdm(keys, desc="truth")]
+    found = [true_cost(*key) for key in tqdm(keys, desc="truth", mininterval=10)]
     reference = next(iter(EXPLORERS))
     true_reference = [true_cost(problem, reference, rounds)[0] for problem, _, rounds in keys]
     return rows.assign(truth=[t for t, _ in found], truth_se=[se for _, se in found], true_reference=true_reference)
@@ -236,10 +247,11 @@ def report(found: pd.DataFrame, options: argparse.Namespace, place: Row) -> str:
     text = [
         "# Whether the comparison on logs is right",
         "",
-        f"Logs of {options.lines:,} rounds from problems whose costs are known, by three policies. For each log "
-        f"`opo_cmab.compare_explorers` compares {len(EXPLORERS)} explorers, {options.passes} passes; the truth is the "
-        f"mean cost over as many rounds in {options.truth_runs} real runs. From uniform logs the first "
-        f"{options.rounds:,} rounds are asked for, from the others what they have.",
+        "Logs from problems whose costs are known, by several policies; 20,000 rounds, or fewer where it says so. "
+        f"`opo_cmab.compare_explorers` compares {len(EXPLORERS)} explorers on each, in {options.passes} passes. "
+        f"The truth is the mean cost over as many rounds in {options.truth_runs} real runs. From long uniform logs the "
+        f"first {LOGGING['uniform'].rounds} rounds are asked for, from the others what they have: short uniform logs are "
+        "used to the full, so that passes have most in common.",
         "",
         *[
             f"- {policy}: the 95 % interval holds the truth in {np.average(part['held'], weights=part['logs']):.1%} of "
@@ -292,9 +304,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = make_parser("replay_study", __doc__, out="compare")
     add = parser.add_argument
     add("--logs", type=int, default=25, metavar="N", help="of each problem and policy (default: %(default)s)")
-    add("--lines", type=int, default=20_000, metavar="N", help="rounds of a log (default: %(default)s)")
-    add("--rounds", type=int, default=1000, metavar="N", help="asked for from uniform logs (default: %(default)s)")
-    add("--passes", type=int, default=20, metavar="N", help="(default: %(default)s)")
+    add("--logging", nargs="+", choices=LOGGING, default=list(LOGGING), metavar="POLICY", help="(default: all)")
+    add("--passes", type=int, default=12, metavar="N", help="(default: %(default)s)")
     add("--truth-runs", type=int, default=400, metavar="N", help="real runs of an explorer (default: %(default)s)")
     return parser.parse_args(arguments)
 

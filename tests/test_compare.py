@@ -19,7 +19,7 @@ import pytest
 from opo_cmab.compare import EXPLORERS, LogError, logs
 from opo_cmab.compare.__main__ import main
 from opo_cmab.compare.estimate import Estimate, Passes, estimate, student_quantile
-from opo_cmab.compare.replay import Plan, replay
+from opo_cmab.compare.replay import Plan, Run, replay
 from opo_cmab.compare.verdict import verdict
 from scipy import stats
 from streams import dsjson, to_text
@@ -426,6 +426,22 @@ def test_an_explorer_that_fails_does_not_stop_the_others(clicks):
     assert found.explorers[2].cost is None
     assert any(note.startswith("wrong does not run: ") for note in found.notes)
     assert len(found.differences) == 1
+
+
+def test_an_explorer_that_breaks_on_the_way_does_not_stop_the_others(clicks, monkeypatch):
+    offer = Run.offer
+
+    def breaks(run, *arguments):
+        if run.accepted == 5 and run is broken[0]:
+            raise RuntimeError("out of order")
+        broken.append(run)
+        offer(run, *arguments)
+
+    broken = []
+    monkeypatch.setattr(Run, "offer", breaks)
+    found = opo_cmab.compare_explorers(clicks, {"b": "--fastcb", "a": ""}, reference="a", passes=5, rounds=20)
+    assert found.explorers[0].error == "RuntimeError: out of order"
+    assert found.explorers[1].cost is not None
 
 
 def test_the_default_explorers_run_and_are_told_apart_from_their_flags(clicks, capsys):

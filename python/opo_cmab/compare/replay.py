@@ -79,10 +79,11 @@ class Run:
         self.unreadable = 0  #: lines that VW refuses
         self.lines = 0  #: read from the log
         self.seconds = 0.0
+        self.error: str | None = None  #: what ended the run
 
     @property
     def done(self) -> bool:
-        return self.accepted >= self._plan.rounds
+        return self.accepted >= self._plan.rounds or self.error is not None
 
     def offer(self, text: str, actions: int, action: int, cost: float, coin: float, line: int) -> None:
         """A line that was kept."""
@@ -151,7 +152,10 @@ def replay(log: Log, plan: Plan, number: int, explorers: Sequence[str]) -> list[
                 text = texts(record)
                 label = int(record["actions"]), int(record["action"]), float(record["cost"])
                 for run in active:
-                    run.offer(text, *label, float(accept[i]), lines + int(i))
+                    try:
+                        run.offer(text, *label, float(accept[i]), lines + int(i))
+                    except Exception as error:  # the others go on
+                        run.error = f"{type(error).__name__}: {error}"
                     run.lines = lines + int(i) + 1
                 active = [run for run in active if not run.done]
                 if not active:

@@ -61,9 +61,10 @@ def run_pass(log: Log, plan: Plan, number: int, explorers: Sequence[str]) -> lis
             return run_pass(scan(log.files, Path(directory) / "index"), plan, number, explorers)
     rows = []
     for flags, run in zip(explorers, replay(log, plan, number, explorers), strict=True):
-        row: Row = identity(log, plan, number, flags) | {"error": None}
+        row: Row = identity(log, plan, number, flags)
         if isinstance(run, Run):
             row |= {
+                "error": run.error,
                 "accepted": run.accepted,
                 "lines": run.lines,
                 "unreadable": run.unreadable,
