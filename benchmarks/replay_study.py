@@ -249,9 +249,9 @@ def report(found: pd.DataFrame, options: argparse.Namespace, place: Row) -> str:
         "",
         "Logs from problems whose costs are known, by several policies; 20,000 rounds, or fewer where it says so. "
         f"`opo_cmab.compare_explorers` compares {len(EXPLORERS)} explorers on each, in {options.passes} passes. "
-        f"The truth is the mean cost over as many rounds in {options.truth_runs} real runs. From long uniform logs the "
-        f"first {LOGGING['uniform'].rounds} rounds are asked for, from the others what they have: short uniform logs are "
-        "used to the full, so that passes have most in common.",
+        f"The truth is the mean cost over as many rounds in {options.truth_runs} real runs. From long uniform logs "
+        f"the first {LOGGING['uniform'].rounds} rounds are asked for, from the others what they have: short uniform "
+        "logs are used to the full, so that passes have most in common.",
         "",
         *[
             f"- {policy}: the 95 % interval holds the truth in {np.average(part['held'], weights=part['logs']):.1%} of "
