@@ -158,8 +158,8 @@ def test_intervals_hold_the_truth(tmp_path, policy):
 # -- what is said
 
 
-def difference(mean: float, half: float, name: str = "b"):
-    return opo_cmab.compare.Difference(name, "a", Estimate(mean, mean - half, mean + half))
+def difference(mean: float, half: float, name: str = "b", of_the_log: float = 1.0):
+    return opo_cmab.compare.Difference(name, "a", Estimate(mean, mean - half, mean + half, of_the_log), passes=10)
 
 
 def test_nobody_wins_whose_interval_includes_0():
@@ -171,6 +171,17 @@ def test_nobody_wins_whose_interval_includes_0():
     assert said == ["b costs least.", "b costs less than a, by 0.20 a round (0.10 to 0.30)."]
     said = verdict("a", explorers, [difference(0.2, 0.1)], lambda first, second: difference(0.2, 0.1))
     assert said[0] == "a costs least."
+
+
+def test_where_the_log_has_enough_it_asks_for_passes_and_not_for_data():
+    explorers = [opo_cmab.compare.Explorer(name, "", Estimate(0, 0, 0)) for name in "ab"]
+    few_passes = difference(-0.1, 0.2, of_the_log=0.05)  # 0.1 ** 2 / 0.2 ** 2 = 0.25 = 0.05 + 0.95 * 10 / 47.5
+    said = verdict("a", explorers, [few_passes], lambda first, second: few_passes)
+    assert said[1].endswith(
+        "not enough passes to tell. If the difference is what it looks like, -0.10, --passes 50 may do."
+    )
+    short_log = difference(-0.1, 0.2, of_the_log=0.3)
+    assert "about 4.0 times as many rounds" in verdict("a", explorers, [short_log], lambda first, second: short_log)[1]
 
 
 def test_the_best_is_not_called_so_if_it_cannot_be_told_from_another():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import report
-from .estimate import Estimate, Passes, estimate, share_in_common, student_quantile, times_as_many
+from .estimate import Estimate, Passes, estimate, passes_needed, share_in_common, student_quantile, times_as_many
 from .logs import Log
 from .replay import Plan
 from .runs import Row
@@ -44,6 +44,12 @@ class Difference:
     first: str
     second: str
     cost: Estimate
+    passes: int
+
+    @property
+    def passes_needed(self) -> float:
+        """How many passes would tell a difference of this size from none; infinite if the log is too short for it."""
+        return passes_needed(self.cost, self.passes)
 
     @property
     def times_as_many(self) -> float:
@@ -77,9 +83,10 @@ class Comparison:
         """For JSON."""
         result = asdict(self)
         for row, difference in zip(result["differences"], self.differences, strict=True):
-            times = difference.times_as_many
             row["tells"] = difference.cost.tells
-            row["times_as_many"] = times if math.isfinite(times) else None
+            for name in ("times_as_many", "passes_needed"):
+                value = getattr(difference, name)
+                row[name] = value if math.isfinite(value) else None
         return result
 
     def to_html(self) -> str:
@@ -146,8 +153,8 @@ def summarize(
     names = [e.name for e in explorers if e.cost is not None]
 
     def difference(first: str, second: str, level: float) -> Difference:
-        passes = passes_of(first, last) - passes_of(second, last)
-        return Difference(first, second, estimate(passes, rounds, width, level))
+        paired = passes_of(first, last) - passes_of(second, last)
+        return Difference(first, second, estimate(paired, rounds, width, level), passes)
 
     others = [name for name in names if name != reference] if reference in names else []
     each = 1 - (1 - LEVEL) / max(1, len(others))  # Bonferroni: all intervals hold together

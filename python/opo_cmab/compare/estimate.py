@@ -32,7 +32,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Estimate", "Passes", "estimate", "share_in_common", "student_quantile", "times_as_many"]
+__all__ = ["Estimate", "Passes", "estimate", "passes_needed", "share_in_common", "student_quantile", "times_as_many"]
 
 MOST_SHARED = 0.95  # beyond it, passes are too much alike to show how they vary
 
@@ -42,6 +42,7 @@ class Estimate:
     mean: float
     low: float
     high: float
+    of_the_log: float = 1.0  #: the part of the variance that more passes do not reduce
 
     @property
     def half_width(self) -> float:
@@ -125,11 +126,19 @@ def estimate(passes: Passes, rounds: int, width: float, level: float = 0.95) -> 
     count = len(passes.estimates)
     shared = passes.shared
     of_the_log = shared / (1 - shared)
-    variance = of_the_log * passes.accepted.var(ddof=1) + passes.estimates.var(ddof=1) / count
+    of_coins = float(passes.estimates.var(ddof=1)) / count
+    variance = of_the_log * float(passes.accepted.var(ddof=1)) + of_coins
     variance += (width * (of_the_log + 1 / count) / rounds) ** 2
     half = student_quantile((1 + level) / 2, count - 1) * math.sqrt(variance)
     mean = float(passes.estimates.mean())
-    return Estimate(mean, mean - half, mean + half)
+    return Estimate(mean, mean - half, mean + half, 1 - of_coins / variance if variance else 1.0)
+
+
+def passes_needed(difference: Estimate, passes: int) -> float:
+    """How many passes would tell a difference of this size, from the same log. Infinite if the log is too short."""
+    wanted, variance = difference.mean**2, difference.half_width**2
+    left = wanted - variance * difference.of_the_log
+    return passes * variance * (1 - difference.of_the_log) / left if left > 0 else math.inf
 
 
 def times_as_many(difference: Estimate) -> float:

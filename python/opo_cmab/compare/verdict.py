@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from .estimate import Estimate
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from .comparison import Difference, Explorer
 
 __all__ = ["notes", "verdict"]
+
+MOST_PASSES = 400  # that are advised
 
 
 def _times(value: float) -> str:
@@ -64,6 +67,11 @@ def verdict(
         if cost.tells:
             word = "less" if cost.mean < 0 else "more"
             sentences.append(f"{difference.first} costs {word} than {reference}, {_by(cost)}.")
+        elif difference.passes_needed <= MOST_PASSES:
+            sentences.append(
+                f"{difference.first} and {reference}: not enough passes to tell. If the difference is what it looks "
+                f"like, {cost.rounded(cost.mean)}, --passes {max(10 * ceil(difference.passes_needed / 10), 10)} may do."
+            )
         else:
             sentences.append(
                 f"{difference.first} and {reference}: not enough data to tell. If the difference is what it looks "
