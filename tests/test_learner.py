@@ -133,17 +133,16 @@ def test_the_batch_kernel_equals_the_reference_over_long_replays(settings):
     assert_allclose(batch.probabilities()[some], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("decay", [1, 0.9])
-def test_rounds_at_once_equal_rounds_one_by_one_where_one_action_is_alone(decay):
-    predictions = np.tile([[0.2], [0.4], [0.9]], GROUP)
-    rows = np.array([[0, 1, 2]])
-    policies = []
-    for most_steps in (0, 1, 3):
-        batch = _kernel.PolicyBatch(1, 3, eta=1e4, beta=0, decay=decay)
-        batch.step(predictions, rows, np.array([1]))  # from here on the first action is alone
-        batch.step(predictions, rows, np.array([50]), most_steps)
-        policies.append(batch.probabilities())
-    assert_allclose(policies, [[[1, 0, 0]]] * 3, atol=1e-12)
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_with_a_budget_it_equals_the_reference(joint, settings):
+    rounds = problem(90, joint)
+    learner = learnt(make(joint, budget=12, **settings), *rounds)
+    contexts = problem(20, joint, seed=1)[0]
+    starts = reference.segment_starts(90, budget=12)
+    predictions = [reference.averages(ridge_predictions(*rounds, c, joint), starts) for c in contexts]
+    expected = [reference.bounded_policy(f, starts, **settings) for f in predictions]
+    assert_allclose(learner.predict_proba(contexts), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("oracle", [Ridge(), DecisionTreeRegressor(max_depth=2, random_state=0)])

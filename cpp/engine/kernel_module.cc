@@ -1,4 +1,5 @@
 // The kernel for Python: opo_cmab._kernel.
+#include "kernel/past_predictions.h"
 #include "kernel/policy.h"
 #include "kernel/policy_batch.h"
 #include "kernel/weight_history.h"
@@ -18,6 +19,8 @@ namespace
 {
 using matrix = py::array_t<double, py::array::c_style>;
 using integers = py::array_t<int64_t, py::array::c_style>;
+using weights_array = py::array_t<uint64_t, py::array::c_style>;
+using floats = py::array_t<float, py::array::c_style>;
 
 opo_cmab::policy_settings make_settings(double eta, const py::object& gamma, const py::object& beta, double decay)
 {
@@ -68,50 +71,70 @@ matrix policies(const matrix& predictions, double eta, const py::object& gamma, 
   return result;
 }
 
-/// From rows of predictions to what replay takes: of each action, the changes from row to row.
-std::vector<double> changes_of(const double* f, std::size_t rows, std::size_t actions)
-{
-  std::vector<double> changes(rows * actions);
-  for (std::size_t a = 0; a < actions; ++a)
-  {
-    for (std::size_t k = 0; k < rows; ++k)
-    {
-      changes[a * rows + k] = f[k * actions + a] - (k > 0 ? f[(k - 1) * actions + a] : 0.);
-    }
-  }
-  return changes;
-}
-
 opo_cmab::segments make_segments(uint32_t budget)
 {
   if (budget < 2) { throw std::invalid_argument("budget must be at least 2"); }
   return opo_cmab::segments(budget);
 }
 
+py::array_t<uint32_t> starts_of(const opo_cmab::segments& past)
+{
+  return py::array_t<uint32_t>(static_cast<py::ssize_t>(past.starts().size()), past.starts().data());
+}
+
+py::object append_round(opo_cmab::segments& past)
+{
+  const std::size_t merged = past.append();
+  if (merged == opo_cmab::segments::NONE_MERGED) { return py::none(); }
+  return py::int_(merged);
+}
+
 py::array_t<uint32_t> segment_starts(std::size_t rounds, uint32_t budget)
 {
   auto past = make_segments(budget);
   for (std::size_t k = 0; k < rounds; ++k) { past.append(); }
-  return py::array_t<uint32_t>(static_cast<py::ssize_t>(past.starts().size()), past.starts().data());
+  return starts_of(past);
+}
+
+/// The last policy of a replay.
+void replay(const opo_cmab::policy_settings& settings, const opo_cmab::segments& past, const double* rows,
+    std::size_t actions, double* result)
+{
+  opo_cmab::policy policy;
+  opo_cmab::past_predictions predictions;
+  policy.start(settings, actions);
+  predictions.assign(past, rows, actions);
+  policy.replay(predictions, {});
+  std::copy_n(policy.probabilities(), actions, result);
 }
 
 matrix last_policy(const matrix& predictions, double eta, const py::object& gamma, const py::object& beta, double decay)
 {
   check_shape(predictions);
   const auto settings = make_settings(eta, gamma, beta, decay);
-  const auto rounds = static_cast<std::size_t>(predictions.shape(0));
   const auto actions = static_cast<std::size_t>(predictions.shape(1));
   matrix result(static_cast<py::ssize_t>(actions));
-  const double* f = predictions.data();
+  const double* rows = predictions.data();
   double* out = result.mutable_data();
+  opo_cmab::segments past;
+  past.restore(static_cast<uint32_t>(predictions.shape(0)), {});
   {
     py::gil_scoped_release unlocked;
-    opo_cmab::policy policy;
-    policy.start(settings, actions);
-    policy.replay(changes_of(f, rounds, actions).data(), rounds, {});
-    std::copy_n(policy.probabilities(), actions, out);
+    replay(settings, past, rows, actions, out);
   }
   return result;
+}
+
+opo_cmab::segments restore_segments(const std::vector<uint32_t>& starts, uint32_t budget, py::ssize_t rows)
+{
+  auto past = make_segments(budget);
+  if (starts.empty() || !past.restore(starts.back(), starts) || static_cast<std::size_t>(rows) != past.size())
+  {
+    throw std::invalid_argument(
+        "starts must grow from 0 to the number of rounds, with at most budget segments between them, each with a row "
+        "of averages");
+  }
+  return past;
 }
 
 matrix bounded_policy(const matrix& averages, const std::vector<uint32_t>& starts, uint32_t budget, double eta,
@@ -119,19 +142,57 @@ matrix bounded_policy(const matrix& averages, const std::vector<uint32_t>& start
 {
   check_shape(averages);
   const auto settings = make_settings(eta, gamma, beta, decay);
+  const auto past = restore_segments(starts, budget, averages.shape(0));
   const auto actions = static_cast<std::size_t>(averages.shape(1));
-  auto past = make_segments(budget);
-  if (starts.empty() || !past.restore(starts.back(), starts) ||
-      static_cast<std::size_t>(averages.shape(0)) != past.size())
+  matrix result(static_cast<py::ssize_t>(actions));
+  replay(settings, past, averages.data(), actions, result.mutable_data());
+  return result;
+}
+
+void check_rows(const matrix& predictions, const integers& rows)
+{
+  const auto in_predictions = [&](int64_t row) { return row >= 0 && row < predictions.shape(0); };
+  if (!std::all_of(rows.data(), rows.data() + rows.size(), in_predictions))
   {
-    throw std::invalid_argument(
-        "starts must grow from 0 to the number of rounds, with at most budget segments between them, each with a row "
-        "of averages");
+    throw std::invalid_argument("rows must be of predictions");
   }
-  opo_cmab::policy policy;
-  policy.start(settings, actions);
-  policy.replay(changes_of(averages.data(), past.size(), actions).data(), past, {});
-  return matrix(static_cast<py::ssize_t>(actions), policy.probabilities());
+}
+
+/// bounded_policy of many contexts.
+matrix bounded_policies(const matrix& predictions, const integers& rows, const std::vector<uint32_t>& starts,
+    uint32_t budget, double eta, const py::object& gamma, const py::object& beta, double decay)
+{
+  if (predictions.ndim() != 2 || rows.ndim() != 2 || rows.shape(1) == 0)
+  {
+    throw std::invalid_argument("rows must have a row for each segment and a column for each action");
+  }
+  check_rows(predictions, rows);
+  const auto settings = make_settings(eta, gamma, beta, decay);
+  const auto past = restore_segments(starts, budget, rows.shape(0));
+  const auto contexts = static_cast<std::size_t>(predictions.shape(1));
+  const auto actions = static_cast<std::size_t>(rows.shape(1));
+  matrix result({contexts, actions});
+  const double* f = predictions.data();
+  const int64_t* row = rows.data();
+  double* out = result.mutable_data();
+  {
+    py::gil_scoped_release unlocked;
+    opo_cmab::policy policy;
+    opo_cmab::past_predictions of_context;
+    std::vector<double> averages(past.size() * actions);
+    for (std::size_t c = 0; c < contexts; ++c)
+    {
+      for (std::size_t i = 0; i < averages.size(); ++i)
+      {
+        averages[i] = f[static_cast<std::size_t>(row[i]) * contexts + c];
+      }
+      policy.start(settings, actions);
+      of_context.assign(past, averages.data(), actions);
+      policy.replay(of_context, {});
+      std::copy_n(policy.probabilities(), actions, out + c * actions);
+    }
+  }
+  return result;
 }
 
 /// policy_batch, its input checked.
@@ -147,7 +208,7 @@ public:
     if (actions == 0) { throw std::invalid_argument("actions must be at least 1"); }
   }
 
-  void step(const matrix& predictions, const integers& rows, const integers& lengths, std::size_t most_steps)
+  void step(const matrix& predictions, const integers& rows, const integers& lengths)
   {
     const bool shaped = predictions.ndim() == 2 && rows.ndim() == 2 && lengths.ndim() == 1 &&
         rows.shape(0) == lengths.shape(0) && rows.shape(1) == static_cast<py::ssize_t>(_actions);
@@ -159,23 +220,19 @@ public:
     {
       throw std::invalid_argument("predictions must have a column for each context, up to a multiple of GROUP");
     }
-    const auto in_predictions = [&](int64_t row) { return row >= 0 && row < predictions.shape(0); };
-    if (!std::all_of(rows.data(), rows.data() + rows.size(), in_predictions))
-    {
-      throw std::invalid_argument("rows must be of predictions");
-    }
+    check_rows(predictions, rows);
     if (!std::all_of(lengths.data(), lengths.data() + lengths.size(), [](int64_t length) { return length > 0; }))
     {
       throw std::invalid_argument("lengths must be at least 1");
     }
-    opo_cmab::policy_batch::segments past;
+    opo_cmab::policy_batch::runs past;
     past.count = static_cast<std::size_t>(lengths.size());
     past.lengths = lengths.data();
     past.rows = rows.data();
     past.predictions = predictions.data();
     past.row_size = static_cast<std::size_t>(predictions.shape(1));
     py::gil_scoped_release unlocked;
-    _batch.step(past, most_steps);
+    _batch.step(past);
   }
 
   matrix probabilities() const
@@ -202,8 +259,7 @@ public:
     if (budget == 1) { throw std::invalid_argument("budget must be 0 (no limit) or at least 2"); }
   }
 
-  void record(const py::array_t<uint64_t, py::array::c_style>& weights,
-      const py::array_t<float, py::array::c_style>& before, const py::array_t<float, py::array::c_style>& after)
+  void record(const weights_array& weights, const floats& before, const floats& after)
   {
     if (weights.size() != before.size() || weights.size() != after.size())
     {
@@ -218,28 +274,36 @@ public:
   }
   void end_round() { _history.end_round(); }
 
-  matrix past_predictions(const py::array_t<uint64_t, py::array::c_style>& weights,
-      const py::array_t<float, py::array::c_style>& values, const py::array_t<float, py::array::c_style>& now) const
+  /// The past predictions for one example, or for the examples of several actions.
+  matrix past_predictions(const weights_array& weights, const floats& values, const floats& now)
   {
-    if (weights.size() != values.size() || weights.size() != now.size())
+    const std::size_t actions = predict(weights, values, now);
+    const std::size_t size = _history.past().size();
+    std::vector<double> losses(size * actions);
+    _predictions.take(size, {}, losses.data(), size);
+    if (weights.ndim() == 1) { return matrix(static_cast<py::ssize_t>(size), losses.data()); }
+    matrix result({size, actions});
+    for (std::size_t i = 0; i < losses.size(); ++i)
     {
-      throw std::invalid_argument("weights, values and now must be of one length");
+      result.mutable_data()[i % size * actions + i / size] = losses[i];
     }
-    const auto size = _history.past().size();
-    if (size == 0) { throw std::invalid_argument("no round has ended"); }
-    matrix result(static_cast<py::ssize_t>(size));
-    double* changes = result.mutable_data();
-    std::fill_n(changes, size, 0.);
-    opo_cmab::weight_history::past_predictions past;
-    past.start(_history, changes);
-    for (py::ssize_t i = 0; i < weights.size(); ++i)
-    {
-      const float x = values.data()[i];
-      if (!past.add(weights.data()[i], x)) { past.add_unchanged(now.data()[i], x); }
-    }
-    past.finish();
-    for (std::size_t k = 1; k < size; ++k) { changes[k] += changes[k - 1]; }
     return result;
+  }
+
+  matrix policy(const weights_array& weights, const floats& values, const floats& now, double eta,
+      const py::object& gamma, const py::object& beta, double decay, const py::object& observer)
+  {
+    const auto settings = make_settings(eta, gamma, beta, decay);
+    const std::size_t actions = predict(weights, values, now);
+    opo_cmab::step_observer tell;
+    if (!observer.is_none())
+    {
+      tell = [&](std::size_t first, std::size_t rounds, const double*, const double*, const double*)
+      { observer(first, rounds); };
+    }
+    _policy.start(settings, actions);
+    _policy.replay(_predictions, {}, tell);
+    return matrix(static_cast<py::ssize_t>(actions), _policy.probabilities());
   }
 
   py::bytes serialize() const { return _history.serialize(); }
@@ -249,6 +313,32 @@ public:
 
 private:
   opo_cmab::weight_history _history;
+  opo_cmab::past_predictions _predictions;
+  opo_cmab::policy _policy;
+
+  /// \return the number of actions
+  std::size_t predict(const weights_array& weights, const floats& values, const floats& now)
+  {
+    if (weights.size() != values.size() || weights.size() != now.size() || weights.ndim() < 1 || weights.ndim() > 2)
+    {
+      throw std::invalid_argument("weights, values and now must be of one length, or have a row for each action each");
+    }
+    if (_history.past().size() == 0) { throw std::invalid_argument("no round has ended"); }
+    const auto actions = static_cast<std::size_t>(weights.ndim() == 1 ? 1 : weights.shape(0));
+    const auto features = static_cast<std::size_t>(weights.size()) / std::max<std::size_t>(1, actions);
+    _predictions.start(_history, actions);
+    for (std::size_t a = 0; a < actions; ++a)
+    {
+      _predictions.start_action();
+      for (std::size_t i = a * features; i < (a + 1) * features; ++i)
+      {
+        const float x = values.data()[i];
+        if (!_predictions.add(weights.data()[i], x)) { _predictions.add_unchanged(now.data()[i], x); }
+      }
+      _predictions.finish_action();
+    }
+    return actions;
+  }
 };
 }  // namespace
 
@@ -264,6 +354,27 @@ PYBIND11_MODULE(_kernel, m)
   m.def("bounded_policy", &bounded_policy, py::arg("averages"), py::arg("starts"), py::kw_only(), py::arg("budget"),
       py::arg("eta"), py::arg("gamma") = py::none(), py::arg("beta") = py::none(), py::arg("decay") = 1.,
       "pi_{K+1} in at most budget steps, from the average predictions over each segment of the past.");
+  m.def("bounded_policies", &bounded_policies, py::arg("predictions"), py::arg("rows"), py::arg("starts"),
+      py::kw_only(), py::arg("budget"), py::arg("eta"), py::arg("gamma") = py::none(), py::arg("beta") = py::none(),
+      py::arg("decay") = 1.,
+      "bounded_policy of many contexts: predictions has a column for each, rows says for each segment and action which "
+      "row of it holds the averages.");
+  py::class_<opo_cmab::segments>(m, "Segments", "The past rounds in segments: within a budget, or each by itself.")
+      .def(py::init(&make_segments), py::arg("budget"))
+      .def("append", &append_round,
+          "One more round. Returns the segment that its successor was merged into to stay within the budget, or None.")
+      .def_property_readonly("starts", &starts_of, "The first round of each segment, and the number of rounds.")
+      .def(py::pickle([](const opo_cmab::segments& past) { return py::make_tuple(past.budget(), past.starts()); },
+          [](const py::tuple& state)
+          {
+            const auto starts = state[1].cast<std::vector<uint32_t>>();
+            auto past = make_segments(state[0].cast<uint32_t>());
+            if (starts.empty() || !past.restore(starts.back(), starts))
+            {
+              throw std::invalid_argument("these are no segments");
+            }
+            return past;
+          }));
   m.def("segment_starts", &segment_starts, py::arg("rounds"), py::kw_only(), py::arg("budget"),
       "The first round of each segment that a budget makes of so many rounds, and their number.");
   py::class_<policy_batch>(m, "PolicyBatch", "The policies of many contexts at once, pi_1 first.")
@@ -271,10 +382,8 @@ PYBIND11_MODULE(_kernel, m)
           py::arg("contexts"), py::arg("actions"), py::kw_only(), py::arg("eta"), py::arg("gamma") = py::none(),
           py::arg("beta") = py::none(), py::arg("decay") = 1.)
       .def("step", &policy_batch::step, py::arg("predictions"), py::arg("rows"), py::arg("lengths"),
-          py::arg("most_steps") = 0,
-          "Steps through past rounds, in segments: their lengths, and for each segment and action the row of "
-          "predictions,"
-          " which has a column for each context. A segment takes a step for each round, or most_steps at most.")
+          "Steps through past rounds, in runs of the same predictors: their lengths, and for each run and action the "
+          "row of predictions, which has a column for each context.")
       .def("probabilities", &policy_batch::probabilities, "A row for each context, a column for each action.")
       .def_property_readonly_static(
           "GROUP", [](const py::object&) { return policy_batch::GROUP; },
@@ -285,7 +394,13 @@ PYBIND11_MODULE(_kernel, m)
           "The round at hand has changed weights. One that is there several times has changed once.")
       .def("end_round", &history::end_round, "The next round begins.")
       .def("past_predictions", &history::past_predictions, py::arg("weights"), py::arg("values"), py::arg("now"),
-          "What the models before each round so far, or their averages over each segment, predict for an example.")
+          "What the models before each round so far, or their averages over each segment, predict for an example; or, "
+          "where weights, values and now have a row for each action, for these.")
+      .def("policy", &history::policy, py::arg("weights"), py::arg("values"), py::arg("now"), py::kw_only(),
+          py::arg("eta"), py::arg("gamma") = py::none(), py::arg("beta") = py::none(), py::arg("decay") = 1.,
+          py::arg("observer") = py::none(),
+          "The policy that the past predictions lead to. The observer is told the first round of each step and how "
+          "many rounds it is.")
       .def("serialize", &history::serialize, "The history as bytes.")
       .def("deserialize", &history::deserialize, py::arg("data"), "Back from bytes; False if they are not a history's.")
       .def_property_readonly("entries", &history::entries, "How many changes are kept.")

@@ -36,7 +36,14 @@ OPO_CMAB_INLINE double largest(lanes x)
   return a > b ? a : b;
 }
 
-/// exp(x) for x in [-40, 0], to 1e-15 of its value: x = n log 2 + r, |r| <= log(2) / 2, and exp(r) by its Taylor
+/// An action is active if the logarithm of its weight, relative to the largest, is above this. exp(-37) = 8.5e-17 is
+/// less than half the distance from 1 to the next double: an action played with such a probability changes no sum by
+/// it.
+constexpr double NEGLIGIBLE = -37.;
+
+inline std::size_t up_to_lanes(std::size_t count) { return (count + LANES - 1) / LANES * LANES; }
+
+/// exp(x) for x in [-60, 0], to 1e-15 of its value: x = n log 2 + r, |r| <= log(2) / 2, and exp(r) by its Taylor
 /// series.
 OPO_CMAB_INLINE lanes exp_of_negative(lanes x)
 {

@@ -12,35 +12,32 @@ namespace opo_cmab
 {
 /// The policies pi_1, pi_2, .. of a batch of contexts that have the same number of actions.
 ///
-/// What is computed, and which actions are live, is as in class policy. Of a group of contexts, an action that is live
-/// in none costs a few instructions only: contexts that have the same best actions should be neighbours.
+/// What is computed, and which actions are active, is as in class policy. Of a group of contexts, an action that is
+/// active in none costs a few instructions only: contexts that have the same best actions should be neighbours.
 class policy_batch
 {
 public:
   /// pi_1: uniform
   policy_batch(const policy_settings& settings, std::size_t contexts, std::size_t actions);
 
-  /// Past rounds, in segments through which the predictors were the same.
-  class segments
+  /// Past rounds, in runs through which the predictors were the same.
+  class runs
   {
   public:
     std::size_t count = 0;
     const int64_t* lengths = nullptr;     ///< in rounds
-    const int64_t* rows = nullptr;        ///< of each segment, of each action: the predictor's row in predictions
+    const int64_t* rows = nullptr;        ///< of each run, of each action: the predictor's row in predictions
     const double* predictions = nullptr;  ///< of each predictor, of each context and up to row_size; not clipped
     std::size_t row_size = 0;  ///< a multiple of GROUP: predictions for contexts that are not there do no harm
   };
 
-  /// Steps through segments.
-  /// \param most_steps that a segment takes; 0: one for each of its rounds. A step through m rounds takes them to be
-  ///        alike: N += m pi, log pi -> decay^m log pi - eta (1 + decay + .. + decay^(m-1)) loss, with the bonus of the
-  ///        middle one
-  void step(const segments& past, std::size_t most_steps);
+  /// Steps through past rounds, exactly.
+  void step(const runs& past);
 
   /// \param result of each context, of each action
   void probabilities(double* result) const;
 
-  /// Contexts side by side: enough vectors to work on one while others wait, few enough to have few actions live.
+  /// Contexts side by side: enough vectors to work on one while others wait, few enough to have few actions active.
   static constexpr std::size_t GROUP = 8;
 
   /// An action in a group of contexts.
@@ -51,7 +48,7 @@ public:
     double pi[GROUP];
     double count[GROUP];  ///< 1 + N
     double inverse_count[GROUP];
-    bool live;  ///< in any of them
+    bool active;  ///< in any of them
   };
 
 private:

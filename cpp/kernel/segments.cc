@@ -1,40 +1,39 @@
 #include "kernel/segments.h"
 
+#include <cmath>
 #include <utility>
 
 namespace opo_cmab
 {
-void segments::append()
+constexpr std::size_t segments::NONE_MERGED;
+
+std::size_t segments::append()
 {
   ++_rounds;
-  if (_budget == 0) { return; }
+  if (_budget == 0) { return NONE_MERGED; }
   _starts.push_back(_rounds);
-  // Merged some at a time, which costs less. Once there are long segments, a quarter of the budget is left to them: a
-  // long segment may take several steps.
-  const bool merged = size() < _rounds;
-  if (size() > (merged ? 3 * _budget / 4 : _budget)) { merge_down_to(_budget / 2); }
+  if (size() <= _budget) { return NONE_MERGED; }
+  const std::size_t merged = shortest_for_its_age();
+  _starts.erase(_starts.begin() + static_cast<std::ptrdiff_t>(merged) + 1);
+  return merged;
 }
 
-/// Merges the two neighbours that are the shortest for their distance from both ends, again and again.
-void segments::merge_down_to(std::size_t size)
+/// Of all pairs of neighbours, the first of those that are the shortest for their age: the next to be merged.
+std::size_t segments::shortest_for_its_age() const
 {
-  while (_starts.size() - 1 > size)
+  std::size_t best = 0;
+  double lowest = 2. + _rounds;
+  for (std::size_t i = 0; i + 1 < size(); ++i)
   {
-    std::size_t best = 1;
-    double lowest = 2. + _rounds;
-    for (std::size_t i = 1; i + 1 < _starts.size(); ++i)
+    const double age = 1. + (_rounds - _starts[i + 2]);
+    const double score = static_cast<double>(_starts[i + 2] - _starts[i]) / std::sqrt(age * std::sqrt(age));
+    if (score < lowest)
     {
-      const uint32_t first = _starts[i - 1];
-      const uint32_t end = _starts[i + 1];
-      const double cost = static_cast<double>(end - first) / (1. + std::min(first, _rounds - end));
-      if (cost < lowest)
-      {
-        lowest = cost;
-        best = i;
-      }
+      lowest = score;
+      best = i;
     }
-    _starts.erase(_starts.begin() + best);
   }
+  return best;
 }
 
 bool segments::restore(uint32_t rounds, std::vector<uint32_t> starts)

@@ -126,16 +126,13 @@ void cb_explore_adf_opo_cmab::replay(learner& base, VW::multi_ex& examples)
 {
   _tap.start_noting(examples.size());
   multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
-  double* changes = _tap.stop_noting();
+  auto& predictions = _tap.stop_noting();
 
   auto settings = _settings;
   if (_noise_scale >= 0.) { settings.gamma = _noise_scale * noise(); }
   _policy.start(settings, examples.size());
-  const auto& past = _tap.history.past();
-  const auto map = _costs.loss_map(_ranges, past);
-  const auto observer = start_explaining(examples.size());
-  if (past.budget() == 0) { _policy.replay(changes, past.rounds(), map, observer); }
-  else { _policy.replay(changes, past, map, observer); }
+  const auto map = _costs.loss_map(_ranges, predictions.past());
+  _policy.replay(predictions, map, start_explaining(examples.size()));
   if (explaining != nullptr) { append(explaining->policies, _policy.probabilities(), examples.size()); }
   for (auto& pred : examples[0]->pred.a_s) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
 }

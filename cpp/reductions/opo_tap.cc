@@ -10,8 +10,6 @@
 #include "vw/core/reductions/gd.h"
 #include "vw/core/setup_base.h"
 
-#include <algorithm>
-
 /*
 The eye of --opo_cmab at the bottom of the stack: a pass-through that records which weights each learn changes, and
 turns the features of an example into the predictions that all past models would make for it.
@@ -24,20 +22,20 @@ namespace opo_cmab
 {
 void tap::start_noting(std::size_t actions)
 {
-  if (_noting) { std::fill(_changes.begin(), _changes.end(), 0.); }  // an error broke off the last prediction
   look_up_layout();
   _noting = true;
-  _actions = actions;
   _noted = 0;
-  const auto needed = history.past().size() * actions;
-  if (_changes.size() < needed) { _changes.resize(needed); }
+  _past.start(history, actions);
 }
 
-double* tap::stop_noting()
+past_predictions& tap::stop_noting()
 {
-  if (_noted != _actions) { THROW("--opo_cmab: " << _noted << " examples predicted for " << _actions << " actions"); }
   _noting = false;
-  return _changes.data();
+  if (_noted != _past.actions())
+  {
+    THROW("--opo_cmab: " << _noted << " examples predicted for " << _past.actions() << " actions");
+  }
+  return _past;
 }
 
 void tap::look_up_layout()
@@ -65,12 +63,11 @@ void tap::predict(learner& base, VW::example& ec)
 {
   base.predict(ec);
   if (!_noting) { return; }
-  const auto past = history.past().size();
-  if (past > 0 && _noted < _actions)  // stop_noting tells if there are more
+  if (history.past().size() > 0 && _noted < _past.actions())  // stop_noting tells if there are more
   {
-    _past.start(history, _changes.data() + _noted * past);
+    _past.start_action();
     VW::foreach_feature<tap, uint64_t, note_feature>(_all, ec, *this);
-    _past.finish();
+    _past.finish_action();
   }
   ++_noted;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernel/past_predictions.h"
 #include "kernel/weight_history.h"
 #include "vw/core/vw_fwd.h"
 
@@ -21,8 +22,8 @@ public:
 
   /// From here on, turns the features of each example predicted into its past predictions: an example an action.
   void start_noting(std::size_t actions);
-  /// Of each action, of each round or segment: the change from predictor to predictor. To be handed back all zero.
-  double* stop_noting();
+  /// \return those
+  past_predictions& stop_noting();
 
   /// Of the last example learnt: what was predicted for it before.
   double learnt_prediction() const { return _learnt_prediction; }
@@ -36,10 +37,8 @@ private:
   uint64_t _mask = 0;  ///< of the weights, which are not there yet when the stack is set up
   uint32_t _stride_shift = 0;
   bool _noting = false;
-  std::size_t _actions = 0;
-  std::size_t _noted = 0;
-  std::vector<double> _changes;
-  weight_history::past_predictions _past;
+  std::size_t _noted = 0;  ///< examples
+  past_predictions _past;
   double _learnt_prediction = 0.;
   std::vector<uint64_t> _indices;
   std::vector<weight_history::change> _learnt;

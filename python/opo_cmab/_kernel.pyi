@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,7 +19,24 @@ def bounded_policy(
     beta: float | None = None,
     decay: float = 1.0,
 ) -> NDArray[np.float64]: ...
+def bounded_policies(
+    predictions: ArrayLike,
+    rows: ArrayLike,
+    starts: ArrayLike,
+    *,
+    budget: int,
+    eta: float,
+    gamma: float | None = None,
+    beta: float | None = None,
+    decay: float = 1.0,
+) -> NDArray[np.float64]: ...
 def segment_starts(rounds: int, *, budget: int) -> NDArray[np.uint32]: ...
+
+class Segments:
+    def __init__(self, budget: int) -> None: ...
+    def append(self) -> int | None: ...
+    @property
+    def starts(self) -> NDArray[np.uint32]: ...
 
 class PolicyBatch:
     GROUP: int
@@ -31,7 +50,7 @@ class PolicyBatch:
         beta: float | None = None,
         decay: float = 1.0,
     ) -> None: ...
-    def step(self, predictions: ArrayLike, rows: ArrayLike, lengths: ArrayLike, most_steps: int = 0) -> None: ...
+    def step(self, predictions: ArrayLike, rows: ArrayLike, lengths: ArrayLike) -> None: ...
     def probabilities(self) -> NDArray[np.float64]: ...
 
 class WeightHistory:
@@ -39,6 +58,18 @@ class WeightHistory:
     def record(self, weights: ArrayLike, before: ArrayLike, after: ArrayLike) -> None: ...
     def end_round(self) -> None: ...
     def past_predictions(self, weights: ArrayLike, values: ArrayLike, now: ArrayLike) -> NDArray[np.float64]: ...
+    def policy(
+        self,
+        weights: ArrayLike,
+        values: ArrayLike,
+        now: ArrayLike,
+        *,
+        eta: float,
+        gamma: float | None = None,
+        beta: float | None = None,
+        decay: float = 1.0,
+        observer: Callable[[int, int], None] | None = None,
+    ) -> NDArray[np.float64]: ...
     def serialize(self) -> bytes: ...
     def deserialize(self, data: bytes) -> bool: ...
     @property

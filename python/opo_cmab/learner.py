@@ -17,8 +17,7 @@ from .oracles import Array, FittedPredictors, LinearPredictors, Numbers, Regress
 
 __all__ = ["Choice", "OPOLearner"]
 
-SEGMENTS = 128  # whose predictions are computed at once
-STEPS = 8  # that the replay of a segment takes at most, with a budget
+RUNS = 128  # whose predictions are computed at once
 NOISE_SCALE = 0.5  # the default
 GROUP = _kernel.PolicyBatch.GROUP
 
@@ -65,9 +64,9 @@ class OPOLearner:
             every copy that is kept: with trees set a budget.
         eta, gamma, beta, noise_scale, decay: as ``--opo_eta`` and so on. One of the three in the middle may be given;
             otherwise gamma is 0.5 times :attr:`noise`. A constant beta and a decay of 1 are Algorithm 1.
-        budget: how many past predictors are kept of each oracle; 0 is all. Neighbouring rounds then share one, the
-            older the more of them: of Ridge the average, of others the one that stays. A segment of rounds is replayed
-            in a few steps, each for m rounds at once: N grows by m pi, log pi falls by eta m loss (decayed in turn).
+        budget: as ``--opo_budget``: the past is kept in at most so many segments, each one step of a replay, so that
+            there are at most so many predictors of each oracle; 0 is all. The rounds of a segment share a predictor: of
+            Ridge the average, of others the one that was in force for longest.
         refit: an oracle other than Ridge is fitted anew each time its data has grown by this fraction.
         min_cost, max_cost: the range of costs. An end that is not given is learnt from the costs; until two different
             ones have been seen, the policy is uniform. A cost outside of a range that is given is clipped to it. The
@@ -121,8 +120,10 @@ class OPOLearner:
         self._past: LinearPredictors | FittedPredictors | None = None  # from the first round on
         self._features = 0
         self._now = np.zeros(self._models, dtype=np.int64)  # the number of each model's predictor
-        self._numbers = Rows(np.zeros((0, self._models), dtype=np.int64))  # of the predictors in force in each segment
-        self._lengths = Rows(np.zeros(0, dtype=np.int64))  # of each segment, in rounds
+        # The past is kept in segments with a budget, else in runs of rounds with the same predictors.
+        self._segments = _kernel.Segments(self.budget) if self.budget else None
+        self._numbers = Rows(np.zeros((0, self._models), dtype=np.int64))  # of the predictors in force in each
+        self._lengths = Rows(np.zeros(0, dtype=np.int64))  # of each, in rounds
         self._range = CostRange(self.min_cost, self.max_cost)
         self._squared_error = 0.0  # of all predictions, each before its round was learnt, in units of cost
         self._predictions = 0
@@ -179,10 +180,14 @@ class OPOLearner:
         parts = list(self._parts(actions))
 
         def replay(those: Numbers) -> Array:
+            if self._segments is not None:
+                [(numbers, rows, _)] = parts
+                table, starts = self._table(numbers, x[:, those]), self._segments.starts
+                return _kernel.bounded_policies(table, rows, starts, budget=self.budget, **self._settings)
             block = x[:, np.resize(those, -(-len(those) // GROUP) * GROUP)]
             batch = _kernel.PolicyBatch(len(those), actions, **self._settings)
             for numbers, rows, lengths in parts:
-                batch.step(self._table(numbers, block), rows, lengths, STEPS if self.budget else 0)
+                batch.step(self._table(numbers, block), rows, lengths)
             return batch.probabilities()
 
         blocks = [order[i : i + self._past.block] for i in range(0, count, self._past.block)]
@@ -266,29 +271,28 @@ class OPOLearner:
         return numbers if self.actions else numbers * actions + np.arange(actions)
 
     def _parts(self, actions: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
-        """The past, in parts: the numbers of the predictors needed, the rows of their table, the segments' lengths."""
-        for first in range(0, len(self._lengths.all), SEGMENTS):
-            part = slice(first, first + SEGMENTS)
+        """The past, in parts: the numbers of the predictors needed, the rows of their table, the lengths in rounds."""
+        size = self.budget or RUNS
+        for first in range(0, len(self._lengths.all), size):
+            part = slice(first, first + size)
             numbers, places = np.unique(self._numbers.all[part], return_inverse=True)
             rows = self._table_rows(places.reshape(-1, self._models), actions)
             yield numbers, rows, self._lengths.all[part]
 
     def _add_round(self) -> None:
         """Notes that the predictors of now were in force in one more round."""
-        if self.rounds and (self._numbers.all[-1] == self._now).all():
+        if self._segments is None and self.rounds and (self._numbers.all[-1] == self._now).all():
             self._lengths.all[-1] += 1
             return
         self._numbers.append(self._now)
         self._lengths.append(1)
-        if self.budget and len(self._lengths.all) > self.budget:
-            self._merge_two_segments()
+        merged = None if self._segments is None else self._segments.append()
+        if merged is not None:
+            self._merge_with_next(merged)
 
-    def _merge_two_segments(self) -> None:
-        """Neighbours that are short for their age: so lengths grow with age, by about the same factor everywhere."""
+    def _merge_with_next(self, i: int) -> None:
         assert self._past is not None
         numbers, lengths = self._numbers.all, self._lengths.all
-        ends = np.cumsum(lengths)
-        i = int(np.argmin((lengths[:-1] + lengths[1:]) / (1 + ends[-1] - ends[1:])))
         weights = (int(lengths[i]), int(lengths[i + 1]))
         for model, (first, second) in enumerate(numbers[i : i + 2].T.tolist()):
             if first != second:

@@ -1,15 +1,15 @@
-"""Algorithm 1 of Levy and Mansour (2026) in NumPy, line by line, to be read beside the paper.
+"""Algorithm 1 of Levy and Mansour (2026) in NumPy, line by line, to be read beside the paper; and the bounded replay.
 
 Slow and plain on purpose: what the engine computes is tested against it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["policies", "policy", "uccb"]
+__all__ = ["averages", "bounded_policy", "policies", "policy", "segment_starts", "uccb"]
 
 
 def policies(
@@ -102,3 +102,126 @@ def uccb(predictions: ArrayLike, *, gamma: float, first_counts: ArrayLike | None
         if first_counts is None or len(behind) > 1:
             counts[behind.pop(0)] += 1
     return np.array(played)
+
+
+def segment_starts(rounds: int, *, budget: int) -> NDArray[np.int64]:
+    """The first round of each segment that a budget makes of so many rounds, and their number.
+
+    Each round starts as a segment of its own. Where there are more than the budget, the two neighbours that are
+    shortest for their age become one: by their length over the age of their end, counted from 1, to the power 3/4.
+    """
+    starts = [0]
+    for now in range(1, rounds + 1):
+        starts.append(now)
+        if len(starts) - 1 > budget:
+            edges = np.array(starts)
+            age = 1.0 + now - edges[2:]
+            shortest = int(np.argmin((edges[2:] - edges[:-2]) / np.sqrt(age * np.sqrt(age))))
+            del starts[shortest + 1]
+    return np.array(starts)
+
+
+def averages(predictions: ArrayLike, starts: ArrayLike) -> NDArray[np.float64]:
+    """The average predictions over each segment, from a row for each past round."""
+    f, edges = np.asarray(predictions, dtype=float), np.asarray(starts).astype(int)
+    means: NDArray[np.float64] = np.add.reduceat(f, edges[:-1], axis=0) / np.diff(edges)[:, None]
+    return means
+
+
+def bounded_policy(
+    averages: ArrayLike,
+    starts: ArrayLike,
+    *,
+    eta: float,
+    gamma: float | None = None,
+    beta: float | None = None,
+    decay: float = 1.0,
+) -> NDArray[np.float64]:
+    r"""The policy that a replay in segments leads to: one step for each segment.
+
+    A segment of one round is a step of :func:`policies`. In a longer one, of h rounds from round k on, the predictions
+    are taken to be the average of its rounds, and we solve for how often each action is played, x(a):
+
+    .. math::
+        x(a) / h &\propto \exp(w(a)), \quad w(a) = decay^h \log \pi(a) - \eta S \, \mathrm{clip}(f(a) - b(a), 0, 1) \\
+        b(a) &= \min\{1, (\beta_{k+m} / 2) / (1 + N(a) + x(a) m / h)\}
+
+    S is the sum of the weights :math:`decay^{h-1}, \ldots, decay, 1` of its rounds and m their mean round, from 0.
+
+    Args:
+        averages: a row for each segment, a column for each action.
+        starts: the first round of each segment, from 0, and the number of rounds.
+    """
+    if (gamma is None) == (beta is None):
+        raise ValueError("give one of gamma and beta")
+    f, edges = np.asarray(averages, dtype=float), np.asarray(starts).astype(int)
+    actions = f.shape[1]
+    log_weights, pi, count = np.zeros(actions), np.full(actions, 1 / actions), np.ones(actions)  # count: 1 + N
+    for losses, first, h in zip(f, edges[:-1], np.diff(edges), strict=True):
+        weights = decay ** np.arange(h - 1, -1, -1.0)
+        mean = weights @ np.arange(h) / weights.sum()
+        half_beta = (beta if beta is not None else gamma * np.sqrt((first + 1 + mean) / actions)) / 2
+        step = _Step(losses, decay**h * log_weights, count, eta * weights.sum(), half_beta, mean / h, float(h))
+        if h == 1:
+            log_weights, count = step.log_weights(np.zeros(actions)), count + pi
+            log_weights -= log_weights.max()
+            pi = np.where(log_weights > NEGLIGIBLE, np.exp(log_weights), 0)
+            pi /= pi.sum()
+        else:
+            plays = step.plays(log_weights)
+            log_weights, count, pi = step.log_weights(plays), count + plays, plays / h
+            log_weights -= log_weights.max()
+    return pi
+
+
+NEGLIGIBLE = -37  # the log-weight, relative to the largest, of an action that is not played
+
+
+class _Step(NamedTuple):
+    """A step through a segment."""
+
+    losses: NDArray[np.float64]
+    decayed: NDArray[np.float64]  # decay^h log pi
+    counts: NDArray[np.float64]  # 1 + N
+    eta: float  # eta S
+    half_beta: float
+    before: float  # m / h: the part of the plays that counts for the bonus
+    rounds: float
+
+    def bonus(self, plays: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.half_beta / (self.counts + self.before * plays)
+
+    def log_weights(self, plays: NDArray[np.float64]) -> NDArray[np.float64]:
+        optimistic_loss = np.clip(self.losses - np.minimum(1, self.bonus(plays)), 0, 1)
+        result: NDArray[np.float64] = self.decayed - self.eta * optimistic_loss
+        return result
+
+    def plays(self, log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Solves for the plays by Newton's method, in y = log(x / h): y - w(a) must be the same for all actions."""
+        h = self.rounds
+        always = self.log_weights(np.full(len(self.losses), h))
+        candidates = np.flatnonzero(self.log_weights(np.zeros(len(self.losses))) > always.max() + NEGLIGIBLE)
+        result = np.zeros(len(self.losses))
+        if len(candidates) == 1:
+            result[candidates] = h
+            return result
+        c = self._replace(
+            losses=self.losses[candidates], decayed=self.decayed[candidates], counts=self.counts[candidates]
+        )
+        before, always = log_weights[candidates], always[candidates]
+        y = np.maximum(-40, np.maximum(before - before.max(), always - always.max()))  # a first guess
+        for iteration in range(1, 13):
+            x = h * np.exp(y)
+            b = c.bonus(x)
+            unclipped = (b < 1) & (c.losses - b > 0) & (c.losses - b < 1)
+            slope = 1 + np.where(unclipped, self.eta * self.before * b * b / self.half_beta * x, 0) if b.any() else 1.0
+            rest = y - c.log_weights(x)
+            level = (h - (x - x / slope * rest).sum()) / (x / slope).sum()
+            move = (level - rest) / slope
+            grows = (move > 1) & (y + move > -3)
+            if iteration == 12 or ((x * np.abs(move)).sum() + h * grows.sum() < 0.03 * h):
+                break
+            y = np.clip(y + np.where(move > 0, move / (1 + np.maximum(move, 0) / 4), move), -60, 0)
+        x *= np.maximum(0, 1 + move)
+        result[candidates] = x * h / x.sum()
+        return result

@@ -4,13 +4,8 @@
 
 #include <algorithm>
 
-// What class policy and class policy_batch have in common.
 namespace opo_cmab
 {
-/// An action is live if the logarithm of its weight, relative to the largest, is above this. exp(-37) = 8.5e-17 is less
-/// than half the distance from 1 to the next double: an action played with such a probability changes no sum by it.
-constexpr double NEGLIGIBLE = -37.;
-
 /// The optimistic loss clip(loss - b, 0, 1) with b = min(1, bonus)
 OPO_CMAB_INLINE lanes optimistic_loss(lanes loss, lanes bonus)
 {

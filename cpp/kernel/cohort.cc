@@ -1,0 +1,77 @@
+#include "kernel/cohort.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace opo_cmab
+{
+void cohort::make_room() { values.resize(tiles() * members.size() * TILE); }
+
+void cohort::start(std::vector<uint32_t> its_members, std::vector<uint32_t> its_predictors)
+{
+  members = std::move(its_members);
+  size = members.size();
+  predictors = std::move(its_predictors);
+  make_room();
+}
+
+void cohort::start(const cohort& other, const std::vector<uint32_t>& columns)
+{
+  std::vector<uint32_t> its_members;
+  for (const auto column : columns) { its_members.push_back(other.members[column]); }
+  start(std::move(its_members), other.predictors);
+  for (std::size_t row = 0; row < rows(); row += TILE)
+  {
+    for (std::size_t i = 0; i < size; ++i)
+    {
+      std::copy_n(&other.values[other.index(row, columns[i])], TILE, &values[index(row, i)]);
+    }
+  }
+}
+
+void cohort::append(uint32_t predictor)
+{
+  const std::size_t last = predictors.size();
+  predictors.push_back(predictor);
+  make_room();
+  for (std::size_t i = 0; i < members.size(); ++i) { at(last + 1, i) = at(last, i); }
+}
+
+void cohort_entries::add(uint32_t cohort, uint32_t member, float value)
+{
+  if (_group_of.size() <= cohort) { _group_of.resize(cohort + std::size_t{1}, NONE); }
+  auto& group = _group_of[cohort];
+  if (group == NONE)
+  {
+    group = static_cast<uint32_t>(_groups.size());
+    _groups.push_back({cohort, 0, nullptr});
+  }
+  ++_groups[group].size;
+  _entries.push_back({group, member, value});
+}
+
+const std::vector<cohort_entries::group>& cohort_entries::sort()
+{
+  _sorted.resize(_entries.size());
+  entry* place = _sorted.data();
+  for (auto& group : _groups)
+  {
+    group.entries = place;
+    place += group.size;
+    group.size = 0;
+  }
+  for (const auto& entry : _entries)
+  {
+    auto& group = _groups[entry.group];
+    group.entries[group.size++] = entry;
+  }
+  return _groups;
+}
+
+void cohort_entries::clear()
+{
+  for (const auto& group : _groups) { _group_of[group.cohort] = NONE; }
+  _groups.clear();
+  _entries.clear();
+}
+}  // namespace opo_cmab

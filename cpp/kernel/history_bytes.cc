@@ -1,0 +1,119 @@
+#include "kernel/weight_history.h"
+
+#include <cstring>
+#include <numeric>
+#include <type_traits>
+#include <utility>
+
+// The history as bytes, for a model file.
+namespace
+{
+template <typename T>
+void append(std::string& bytes, const T& value)
+{
+  static_assert(std::is_trivially_copyable<T>::value, "only plain data has bytes to write");
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+/// Their number, then they themselves.
+void append_all(std::string& bytes, const std::vector<uint32_t>& values)
+{
+  append(bytes, static_cast<uint64_t>(values.size()));
+  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(uint32_t));
+}
+
+/// Reads plain data from bytes that may be cut short.
+class reader
+{
+public:
+  reader(const char* bytes, std::size_t size) : _next(bytes), _left(size) {}
+
+  template <typename T>
+  bool read(T* values, std::size_t count = 1)
+  {
+    if (_left / sizeof(T) < count) { return false; }
+    if (count > 0) { std::memcpy(static_cast<void*>(values), _next, count * sizeof(T)); }
+    _next += count * sizeof(T);
+    _left -= count * sizeof(T);
+    return true;
+  }
+
+  /// What append_all wrote.
+  bool read_all(std::vector<uint32_t>& values)
+  {
+    uint64_t count = 0;
+    if (!read(&count) || _left / sizeof(uint32_t) < count) { return false; }
+    values.resize(count);
+    return read(values.data(), count);
+  }
+
+  std::size_t left() const { return _left; }
+
+private:
+  const char* _next;
+  std::size_t _left;
+};
+}  // namespace
+
+namespace opo_cmab
+{
+std::string weight_history::serialize() const
+{
+  std::string bytes;
+  const auto starts = _past.budget() == 0 ? std::vector<uint32_t>() : _past.starts();
+  ::append(bytes, _past.budget());
+  ::append(bytes, _past.rounds());
+  append_all(bytes, starts);
+  ::append(bytes, static_cast<uint64_t>(_cohorts.size()));
+  for (const auto& line : _cohorts)
+  {
+    append_all(bytes, line.predictors);
+    ::append(bytes, static_cast<uint64_t>(line.size));
+    for (std::size_t i = 0; i < line.members.size(); ++i)
+    {
+      if (line.members[i] == NONE) { continue; }
+      ::append(bytes, _weights[line.members[i]]);
+      for (std::size_t row = 0; row < line.rows(); ++row) { ::append(bytes, line.at(row, i)); }
+    }
+  }
+  return bytes;
+}
+
+bool weight_history::deserialize(const char* bytes, std::size_t size)
+{
+  const uint32_t budget = _past.budget();
+  *this = weight_history(budget);
+  reader in(bytes, size);
+  uint32_t saved_budget = 0;
+  uint32_t rounds = 0;
+  std::vector<uint32_t> starts;
+  uint64_t count = 0;
+  bool good = in.read(&saved_budget) && saved_budget == budget && in.read(&rounds) && rounds < UINT32_MAX - 1 &&
+      in.read_all(starts) && _past.restore(rounds, std::move(starts)) && in.read(&count) && count < NONE;
+  for (uint64_t i = 0; good && i < count; ++i)
+  {
+    std::vector<uint32_t> predictors;
+    uint64_t members = 0;
+    good = in.read_all(predictors) && !predictors.empty() && predictors.back() <= rounds + 1 &&
+        strictly_increasing(predictors) && in.read(&members) && members > 0 && members < NONE - weights() &&
+        in.left() / members >= sizeof(uint64_t) + (predictors.size() + 1) * sizeof(float);
+    if (!good) { break; }
+    std::vector<uint32_t> numbers(members);
+    std::iota(numbers.begin(), numbers.end(), static_cast<uint32_t>(weights()));
+    _cohorts.emplace_back();
+    auto& line = _cohorts.back();
+    line.start(std::move(numbers), std::move(predictors));
+    for (uint32_t column = 0; good && column < members; ++column)
+    {
+      uint64_t weight = 0;
+      good = in.read(&weight) && _index.find(weight) == NONE;
+      if (!good) { break; }
+      add(weight, {static_cast<uint32_t>(i), column, 0});
+      for (std::size_t row = 0; good && row < line.rows(); ++row) { good = in.read(&line.at(row, column)); }
+    }
+  }
+  good = good && in.left() == 0;
+  if (!good) { *this = weight_history(budget); }
+  return good;
+}
+}  // namespace opo_cmab

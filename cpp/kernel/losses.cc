@@ -1,0 +1,54 @@
+#include "kernel/losses.h"
+
+#include "kernel/lanes.h"
+#include "kernel/vectorized.h"
+
+#include <algorithm>
+
+namespace
+{
+using namespace opo_cmab;
+
+/// sigmoid(margin)
+OPO_CMAB_INLINE lanes sigmoid(lanes margin)
+{
+  const lanes zero = {};
+  const lanes e = exp_of_negative(max(margin > 0. ? -margin : margin, zero + NEGLIGIBLE));
+  return (margin > 0. ? zero + 1. : e) / (1. + e);
+}
+
+template <bool LOGISTIC>
+OPO_CMAB_INLINE lanes to_loss(lanes prediction, const loss_map::piece& piece)
+{
+  return piece.offset + piece.scale * (LOGISTIC ? sigmoid(prediction) : prediction);
+}
+
+template <bool LOGISTIC>
+OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map::piece& piece)
+{
+  std::size_t i = 0;
+  for (; i + LANES <= size; i += LANES) { store(values + i, to_loss<LOGISTIC>(load(values + i), piece)); }
+  if (i == size) { return; }
+  double rest[LANES] = {};
+  std::copy_n(values + i, size - i, rest);
+  store(rest, to_loss<LOGISTIC>(load(rest), piece));
+  std::copy_n(rest, size - i, values + i);
+}
+}  // namespace
+
+namespace opo_cmab
+{
+OPO_CMAB_VECTORIZED
+void to_losses(double* values, std::size_t size, std::size_t first, const loss_map& map)
+{
+  const auto* piece = map.pieces.data();
+  for (std::size_t i = 0; i < size;)
+  {
+    while (piece->end <= first + i) { ++piece; }
+    const std::size_t end = std::min(size, piece->end - first);
+    if (map.logistic) { map_piece<true>(values + i, end - i, *piece); }
+    else { map_piece<false>(values + i, end - i, *piece); }
+    i = end;
+  }
+}
+}  // namespace opo_cmab

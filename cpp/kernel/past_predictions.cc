@@ -1,0 +1,181 @@
+#include "kernel/past_predictions.h"
+
+#include "kernel/vectorized.h"
+#include "kernel/weight_history.h"
+
+#include <algorithm>
+
+namespace
+{
+using opo_cmab::cohort;
+using opo_cmab::cohort_entries;
+
+/// For each row of a cohort, the sum over features, column and value x: x times what the row has in the column.
+OPO_CMAB_VECTORIZED
+void sum_features(const float* __restrict values, std::size_t columns, std::size_t tiles,
+    const cohort_entries::entry* __restrict features, std::size_t n, double* __restrict sums)
+{
+  for (std::size_t t = 0; t < tiles; ++t)
+  {
+    double total[cohort::TILE] = {};
+    for (std::size_t i = 0; i < n; ++i)
+    {
+      const double x = features[i].value;
+      const float* column = values + features[i].member * cohort::TILE;
+      for (std::size_t r = 0; r < cohort::TILE; ++r) { total[r] += x * static_cast<double>(column[r]); }
+    }
+    for (std::size_t r = 0; r < cohort::TILE; ++r) { sums[r] = total[r]; }
+    values += columns * cohort::TILE;
+    sums += cohort::TILE;
+  }
+}
+
+/// Fetches the first rows of a cohort, some hundred if it has one column.
+void prefetch(const cohort& line)
+{
+  constexpr std::size_t A_LINE = 64 / sizeof(float);
+  constexpr std::size_t MOST = 8 * A_LINE;
+  for (std::size_t i = 0; i < MOST && i < line.values.size(); i += A_LINE) { __builtin_prefetch(&line.values[i]); }
+  for (std::size_t i = 0; i < MOST && i < line.predictors.size(); i += A_LINE)
+  {
+    __builtin_prefetch(&line.predictors[i]);
+  }
+}
+
+/// Turns the changes of some actions from predictor to predictor into predictions, and clears them. Several at once:
+/// each is a chain of additions, which would wait for one another.
+template <std::size_t ACTIONS>
+void accumulate(
+    double* changes, std::size_t size, double* values, std::size_t stride, double* predictions, std::size_t count)
+{
+  double prediction[ACTIONS];
+  std::copy_n(predictions, ACTIONS, prediction);
+  for (std::size_t k = 0; k < count; ++k)
+  {
+    for (std::size_t a = 0; a < ACTIONS; ++a)
+    {
+      prediction[a] += changes[a * size + k];
+      values[a * stride + k] = prediction[a];
+    }
+  }
+  std::copy_n(prediction, ACTIONS, predictions);
+  for (std::size_t a = 0; a < ACTIONS; ++a) { std::fill_n(changes + a * size, count, 0.); }
+}
+}  // namespace
+
+namespace opo_cmab
+{
+void past_predictions::resize(const segments& past, std::size_t actions)
+{
+  if (!_clean) { std::fill(_changes.begin(), _changes.end(), 0.); }  // the last were not all taken
+  _past = &past;
+  _actions = actions;
+  _size = past.size();
+  _added = 0;
+  _taken = 0;
+  _clean = _size == 0;
+  _predictions.assign(actions, 0.);
+  if (_changes.size() < _size * actions) { _changes.resize(_size * actions); }
+}
+
+void past_predictions::start(const weight_history& history, std::size_t actions)
+{
+  _history = &history;
+  resize(history.past(), actions);
+}
+
+void past_predictions::start_action()
+{
+  _features.clear();
+  _unchanged = 0.;
+}
+
+bool past_predictions::add(uint64_t weight, float x)
+{
+  const auto* place = _history->find(weight);
+  if (place == nullptr) { return false; }
+  _features.add(place->cohort, place->column, x);
+  return true;
+}
+
+void past_predictions::finish_action()
+{
+  const std::size_t action = _added++;
+  if (_size == 0) { return; }
+  double* changes = &_changes[action * _size];
+  changes[0] += _unchanged;
+  const auto& cohorts = _history->cohorts();
+  const auto& groups = _features.sort();
+  for (std::size_t g = 0; g < groups.size(); ++g)
+  {
+    // Cohorts, and what they hold, lie far apart: fetch those that are next but a few.
+    if (g + 8 < groups.size()) { __builtin_prefetch(&cohorts[groups[g + 8].cohort]); }
+    if (g + 4 < groups.size()) { prefetch(cohorts[groups[g + 4].cohort]); }
+    const auto& group = groups[g];
+    const auto& line = cohorts[group.cohort];
+    if (_sums.size() < line.tiles() * cohort::TILE) { _sums.resize(line.tiles() * cohort::TILE); }
+    sum_features(line.values.data(), line.members.size(), line.tiles(), group.entries, group.size, _sums.data());
+    changes[0] += _sums[0];
+    spread(line.predictors, changes);
+  }
+}
+
+/// Spreads the changes from sum to sum over the segments.
+void past_predictions::spread(const std::vector<uint32_t>& predictors, double* changes) const
+{
+  std::size_t n = predictors.size();
+  while (n > 0 && predictors[n - 1] >= _past->rounds()) { --n; }  // still to come
+  const double* sums = _sums.data();
+  if (_past->budget() == 0)
+  {
+    for (std::size_t k = 0; k < n; ++k) { changes[predictors[k]] += sums[k + 1] - sums[k]; }
+    return;
+  }
+  const uint32_t* starts = _past->starts().data();
+  std::size_t segment = 0;
+  for (std::size_t k = 0; k < n; ++k)
+  {
+    while (starts[segment + 1] <= predictors[k]) { ++segment; }
+    const double change = sums[k + 1] - sums[k];
+    if (predictors[k] == starts[segment])
+    {
+      changes[segment] += change;
+      continue;
+    }
+    // It counts for a part of its segment, and all of the next.
+    const uint32_t end = starts[segment + 1];
+    const double now = change * (end - predictors[k]) / (end - starts[segment]);
+    changes[segment] += now;
+    if (end < _past->rounds()) { changes[segment + 1] += change - now; }
+  }
+}
+
+void past_predictions::assign(const segments& past, const double* rows, std::size_t actions)
+{
+  resize(past, actions);
+  for (std::size_t a = 0; a < actions; ++a)
+  {
+    for (std::size_t k = 0; k < _size; ++k)
+    {
+      _changes[a * _size + k] = rows[k * actions + a] - (k > 0 ? rows[(k - 1) * actions + a] : 0.);
+    }
+  }
+}
+
+void past_predictions::take(std::size_t count, const loss_map& map, double* losses, std::size_t stride)
+{
+  for (std::size_t a = 0; a < _actions;)
+  {
+    double* changes = &_changes[a * _size + _taken];
+    const std::size_t together = a + 2 > _actions ? 1 : a + 4 > _actions ? 2 : 4;
+    double* own = losses + a * stride;
+    if (together == 4) { accumulate<4>(changes, _size, own, stride, &_predictions[a], count); }
+    else if (together == 2) { accumulate<2>(changes, _size, own, stride, &_predictions[a], count); }
+    else { accumulate<1>(changes, _size, own, stride, &_predictions[a], count); }
+    for (std::size_t i = 0; i < together; ++i) { to_losses(own + i * stride, count, _taken, map); }
+    a += together;
+  }
+  _taken += count;
+  _clean = _taken == _size;
+}
+}  // namespace opo_cmab

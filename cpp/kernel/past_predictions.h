@@ -1,0 +1,59 @@
+#pragma once
+
+#include "kernel/cohort.h"
+#include "kernel/losses.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace opo_cmab
+{
+class segments;
+class weight_history;
+
+/// What the past predictors f_1 .. f_n of each segment predict for the actions of one context: f_k is the predictor
+/// before round k, or the average of those before the rounds of segment k. Kept as changes from predictor to predictor.
+/// It owns its memory: whoever broke off in the middle, start begins with none.
+class past_predictions
+{
+public:
+  /// For the next context. The history must stay as it is until the predictions are taken.
+  void start(const weight_history& history, std::size_t actions);
+
+  /// The next action, feature by feature.
+  void start_action();
+  /// \return false, with nothing done, if no round has changed the weight: it always had the value that it has now
+  bool add(uint64_t weight, float x);
+  void add_unchanged(float weight, float x) { _unchanged += static_cast<double>(x) * weight; }
+  void finish_action();
+
+  /// Predictions as they are, in place of start and what follows.
+  /// \param rows of each segment, of each action
+  void assign(const segments& past, const double* rows, std::size_t actions);
+
+  const segments& past() const { return *_past; }
+  std::size_t actions() const { return _actions; }
+
+  /// Takes the losses of the next segments, each segment once.
+  /// \param losses of each action, `stride` apart, of each segment: set
+  void take(std::size_t count, const loss_map& map, double* losses, std::size_t stride);
+
+private:
+  const weight_history* _history = nullptr;
+  const segments* _past = nullptr;
+  std::size_t _actions = 0;
+  std::size_t _size = 0;             ///< segments
+  std::size_t _added = 0;            ///< actions
+  std::size_t _taken = 0;            ///< segments
+  std::vector<double> _changes;      ///< of each action, of each segment; zero once taken
+  bool _clean = true;                ///< all of _changes is zero
+  std::vector<double> _predictions;  ///< of each action, the last that was taken
+  double _unchanged = 0.;
+  cohort_entries _features;   ///< of the action at hand: the weight's column, the feature's value
+  std::vector<double> _sums;  ///< over the features in a cohort, of each row
+
+  void resize(const segments& past, std::size_t actions);
+  void spread(const std::vector<uint32_t>& predictors, double* changes) const;
+};
+}  // namespace opo_cmab
