@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernel/width.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,8 +10,6 @@
 // results on all. A condition picks lane by lane: a < b ? a : b. In memory they are doubles, of any alignment.
 namespace opo_cmab
 {
-constexpr std::size_t LANES = 4;
-
 using lanes = double __attribute__((vector_size(LANES * sizeof(double))));
 using integer_lanes = int64_t __attribute__((vector_size(LANES * sizeof(int64_t))));
 
@@ -36,13 +36,6 @@ OPO_CMAB_INLINE double largest(lanes x)
   return a > b ? a : b;
 }
 
-/// An action is active if the logarithm of its weight, relative to the largest, is above this. exp(-37) = 8.5e-17 is
-/// less than half the distance from 1 to the next double: an action played with such a probability changes no sum by
-/// it.
-constexpr double NEGLIGIBLE = -37.;
-
-inline std::size_t up_to_lanes(std::size_t count) { return (count + LANES - 1) / LANES * LANES; }
-
 /// exp(x) for x in [-60, 0], to 1e-15 of its value: x = n log 2 + r, |r| <= log(2) / 2, and exp(r) by its Taylor
 /// series.
 OPO_CMAB_INLINE lanes exp_of_negative(lanes x)
@@ -59,5 +52,25 @@ OPO_CMAB_INLINE lanes exp_of_negative(lanes x)
   const lanes exp_r = to_3 + r4 * (to_7 + r4 * (to_11 + r4 * (1. / 479001600.)));
   const integer_lanes power = (reinterpret_cast<integer_lanes>(shifted) + 1023) << 52;  // 2^n, from the lowest bits
   return exp_r * reinterpret_cast<lanes>(power);
+}
+
+/// log(x) for x > 0, not denormal, to 1e-14: x = 2^n m, m near 1, and log(m) = 2 artanh((m - 1) / (m + 1)).
+OPO_CMAB_INLINE lanes log_of(lanes x)
+{
+  constexpr double SHIFT = 6755399441055744.;  // as above
+  constexpr int64_t SHIFT_BITS = 0x4338000000000000;
+  const integer_lanes bits = reinterpret_cast<integer_lanes>(x);
+  const integer_lanes exponent = (bits >> 52) - 1023 + SHIFT_BITS;
+  const integer_lanes mantissa = (bits & 0x000fffffffffffff) | 0x3ff0000000000000;
+  const lanes m1 = reinterpret_cast<lanes>(mantissa);
+  const lanes n1 = reinterpret_cast<lanes>(exponent) - SHIFT;
+  const lanes m = m1 > 1.4142135623730951 ? 0.5 * m1 : m1;
+  const lanes n = m1 > 1.4142135623730951 ? n1 + 1. : n1;
+  const lanes s = (m - 1.) / (m + 1.);
+  const lanes s2 = s * s;
+  const lanes s4 = s2 * s2;
+  const lanes low = (1. + s2 * (1. / 3.)) + s4 * (1. / 5. + s2 * (1. / 7.));
+  const lanes high = (1. / 9. + s2 * (1. / 11.)) + s4 * (1. / 13. + s2 * (1. / 15.));
+  return n * 0.6931471805599453 + 2. * s * (low + s4 * s4 * high);
 }
 }  // namespace opo_cmab

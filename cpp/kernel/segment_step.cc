@@ -10,20 +10,18 @@ namespace
 {
 using namespace opo_cmab;
 
-// How well we solve: until a Newton step would move less than 3% of the plays, and grow no share of more than exp(-3)
-// by more than a factor of e. More changes decisions by less than the segments themselves do.
-constexpr double TOLERANCE = 0.03;
-constexpr double LARGE_SHARE = -3.;
-constexpr int MOST_ITERATIONS = 12;
+// How well we solve: until a Newton step would move less than a tenth of the plays, and grow no share of more than
+// exp(-3) by more than a factor of e; or for so many steps. More changes decisions by less than the segments do.
+constexpr double TOLERANCE = 0.1;
+constexpr double LARGE_LOG_SHARE = -3.;
+constexpr int MOST_STEPS = 3;
 constexpr double LEAST_LOG_SHARE = -60.;
-constexpr double LEAST_FIRST_LOG_SHARE = -40.;
 
 /// \param unplayed set: of each action, its log-weight if it is never played in the segment
-/// \param played set: if it is always played
-/// \return the largest of the latter
+/// \return the largest of the log-weights if each action were always played
 OPO_CMAB_VECTORIZED
 double bound_log_weights(const segment_factors& f, const double* losses, const double* log_weights,
-    const double* counts, std::size_t size, double* unplayed, double* played)
+    const double* counts, std::size_t size, double* unplayed)
 {
   const lanes none = {};
   lanes top = none - HUGE_VAL;
@@ -32,82 +30,98 @@ double bound_log_weights(const segment_factors& f, const double* losses, const d
     const lanes decayed = f.left * load(log_weights + i);
     const lanes count = load(counts + i);
     const lanes loss = load(losses + i);
-    const lanes low = decayed - f.eta * optimistic_loss(loss, f.half_beta / (count + f.before * f.rounds));
     store(unplayed + i, decayed - f.eta * optimistic_loss(loss, f.half_beta / count));
-    store(played + i, low);
-    top = max(top, low);
+    top = max(top, decayed - f.eta * optimistic_loss(loss, f.half_beta / (count + f.before * f.rounds)));
   }
   return largest(top);
 }
 
-/// The candidates for being played, in arrays up to a multiple of LANES.
-class candidate_arrays
-{
-public:
-  double* losses;
-  double* decayed;  ///< decay^h times the log-weight
-  double* counts;
-  double* real;        ///< 1, or 0 beyond the candidates
-  double* log_shares;  ///< log(x(a) / h): a first guess
-  double* plays;       ///< x(a): set
-  double* residuals;
-  double* inverse_slopes;
-  std::size_t size;
-};
-
-/// Finds the plays by Newton's method: of each action log(x(a) / h) - w(a) must be the same, the level.
-OPO_CMAB_VECTORIZED
-void solve_plays(const segment_factors& f, const candidate_arrays& c)
+/// The log-shares that lead to a level, nearly: as if plays changed no bonus, or, if that is less, so that the
+/// optimistic loss comes to the level, the log-shares for this being guessed.
+OPO_CMAB_INLINE lanes shares_at_level(const segment_factors& f, const candidate_block& c, double level, lanes guess)
 {
   const lanes none = {};
-  for (int iteration = 1;; ++iteration)
+  const lanes flat = level + load(c.unplayed);
+  const lanes bonus = load(c.losses) - (level + load(c.decayed) - guess) * (1. / f.eta);
+  const lanes share = (f.half_beta / bonus - load(c.counts)) * (1. / (f.before * f.rounds));
+  const lanes possible = bonus > 0. ? (share > 1e-30 ? share : none + 1.) : none + 1.;
+  return max(min(min(flat, log_of(min(possible, none + 1.))), none), none + LEAST_LOG_SHARE);
+}
+
+/// Finds the plays: log(x(a) / h) - w(a) must be the same for all actions, the level. By Newton's method, or for a
+/// large move by shares_at_level. \param highest the level if one action were always played, and not less than the
+/// level
+OPO_CMAB_INLINE void solve_blocks(const segment_factors& f, candidate_block* blocks, std::size_t size, double highest)
+{
+  const lanes none = {};
+  for (std::size_t i = 0; i < size; ++i)
+  {
+    store(blocks[i].log_shares, shares_at_level(f, blocks[i], highest, none - 5.));
+  }
+  for (int step = 1;; ++step)
   {
     lanes reached = none;
     lanes gains = none;
-    for (std::size_t i = 0; i < c.size; i += LANES)
+    for (std::size_t i = 0; i < size; ++i)
     {
-      const lanes log_share = load(c.log_shares + i);
-      const lanes x = f.rounds * load(c.real + i) * exp_of_negative(log_share);
-      const lanes inverse_count = 1. / (load(c.counts + i) + f.before * x);
+      auto& c = blocks[i];
+      const lanes log_share = load(c.log_shares);
+      const lanes x = f.rounds * load(c.real) * exp_of_negative(log_share);
+      const lanes inverse_count = 1. / (load(c.counts) + f.before * x);
       const lanes bonus = f.half_beta * inverse_count;
-      const lanes loss = load(c.losses + i);
+      const lanes loss = load(c.losses);
       const lanes rest = loss - bonus;
       const lanes bend = (f.eta * f.before) * (bonus * inverse_count) * x;
       const lanes unclipped = bonus < 1. ? (rest > 0. ? (rest < 1. ? bend : none) : none) : none;
-      const lanes residual = log_share + f.eta * optimistic_loss(loss, bonus) - load(c.decayed + i);
+      const lanes residual = log_share + f.eta * optimistic_loss(loss, bonus) - load(c.decayed);
       const lanes inverse_slope = 1. / (1. + unclipped);
       const lanes gain = x * inverse_slope;
       reached += x - gain * residual;
       gains += gain;
-      store(c.plays + i, x);
-      store(c.residuals + i, residual);
-      store(c.inverse_slopes + i, inverse_slope);
+      store(c.plays, x);
+      store(c.residuals, residual);
+      store(c.inverse_slopes, inverse_slope);
     }
     const double level = (f.rounds - sum(reached)) / sum(gains);
-    lanes moves = none;
-    for (std::size_t i = 0; i < c.size; i += LANES)
-    {
-      const lanes log_share = load(c.log_shares + i);
-      const lanes move = (level - load(c.residuals + i)) * load(c.inverse_slopes + i);
-      const lanes moved = load(c.plays + i) * (move > 0. ? move : -move);
-      const lanes large = move > 1. ? (log_share + move > LARGE_SHARE ? none + f.rounds : none) : none;
-      moves += moved + large * load(c.real + i);
-      store(c.residuals + i, move);
-      const lanes damped = move > 0. ? move / (1. + 0.25 * move) : move;
-      store(c.log_shares + i, min(max(log_share + damped, none + LEAST_LOG_SHARE), none));
-    }
-    if (sum(moves) >= TOLERANCE * f.rounds && iteration < MOST_ITERATIONS) { continue; }
+    lanes moved = none;
     lanes totals = none;
-    for (std::size_t i = 0; i < c.size; i += LANES)
+    for (std::size_t i = 0; i < size; ++i)
     {
-      const lanes x = load(c.plays + i) * max(1. + load(c.residuals + i), none);  // the last step, in x
-      store(c.plays + i, x);
-      totals += x;
+      auto& c = blocks[i];
+      const lanes x = load(c.plays);
+      const lanes move = (level - load(c.residuals)) * load(c.inverse_slopes);
+      const lanes large = move > 1. ? (load(c.log_shares) + move > LARGE_LOG_SHARE ? none + f.rounds : none) : none;
+      moved += x * (move > 0. ? move : -move) + large * load(c.real);
+      const lanes after = x * max(1. + move, none);
+      totals += after;
+      store(c.plays, after);
+      store(c.residuals, move);
     }
-    const double scale = f.rounds / sum(totals);
-    for (std::size_t i = 0; i < c.size; i += LANES) { store(c.plays + i, load(c.plays + i) * scale); }
-    return;
+    if (step == MOST_STEPS || sum(moved) < TOLERANCE * f.rounds)
+    {
+      const double scale = f.rounds / sum(totals);
+      for (std::size_t i = 0; i < size; ++i) { store(blocks[i].plays, load(blocks[i].plays) * scale); }
+      return;
+    }
+    for (std::size_t i = 0; i < size; ++i)
+    {
+      auto& c = blocks[i];
+      const lanes log_share = load(c.log_shares);
+      const lanes move = load(c.residuals);
+      const lanes newton = log_share + (move > 0. ? move / (1. + 0.25 * move) : move);
+      const lanes other = shares_at_level(f, c, level, max(log_share, none - 12.));
+      const lanes next = move > 1. ? other : (move < -3. ? other : newton);
+      store(c.log_shares, max(min(next, none), none + LEAST_LOG_SHARE));
+    }
   }
+}
+
+OPO_CMAB_VECTORIZED
+void solve_plays(const segment_factors& f, candidate_block* blocks, std::size_t size, double highest)
+{
+  if (size == 1) { solve_blocks(f, blocks, 1, highest); }
+  else if (size == 2) { solve_blocks(f, blocks, 2, highest); }
+  else { solve_blocks(f, blocks, size, highest); }
 }
 
 /// Makes the step, the plays being known.
@@ -143,8 +157,7 @@ void segment_step::start(const policy_settings& settings, std::size_t actions)
   const std::size_t size = up_to_lanes(actions);
   _plays.resize(size);
   _unplayed.resize(size);
-  _played.resize(size);
-  _arrays.resize(8 * size);
+  _blocks.resize(size / LANES);
 }
 
 decayed_rounds segment_step::decay_over(uint32_t rounds)
@@ -177,46 +190,31 @@ void segment_step::step(recursion& all, const double* losses, double k, uint32_t
 
 void segment_step::find_plays(const recursion& all, const double* losses)
 {
-  const double top = bound_log_weights(
-      _factors, losses, all.log_weights.data(), all.counts.data(), all.pi.size(), _unplayed.data(), _played.data());
+  const double top =
+      bound_log_weights(_factors, losses, all.log_weights.data(), all.counts.data(), all.pi.size(), _unplayed.data());
   _candidates.clear();
   for (std::size_t a = 0; a < all.actions; ++a)
   {
     if (_unplayed[a] > top + NEGLIGIBLE) { _candidates.push_back(a); }
   }
   std::fill(_plays.begin(), _plays.end(), 0.);
-  if (_candidates.size() == 1) { _plays[_candidates[0]] = _factors.rounds; }
+  const std::size_t count = _candidates.size();
+  if (count == 1) { _plays[_candidates[0]] = _factors.rounds; }
   else
   {
-    const std::size_t count = _candidates.size();
     const std::size_t size = up_to_lanes(count);
-    double* room = _arrays.data();
-    const auto next = [&room, size]
-    {
-      room += size;
-      return room - size;
-    };
-    const candidate_arrays c = {next(), next(), next(), next(), next(), next(), next(), next(), size};
-    double top_weight = -HUGE_VAL;
-    double top_played = -HUGE_VAL;
-    for (const auto a : _candidates)
-    {
-      top_weight = std::max(top_weight, all.log_weights[a]);
-      top_played = std::max(top_played, _played[a]);
-    }
     for (std::size_t i = 0; i < size; ++i)
     {
       const std::size_t a = _candidates[i < count ? i : 0];
-      c.losses[i] = losses[a];
-      c.decayed[i] = _factors.left * all.log_weights[a];
-      c.counts[i] = all.counts[a];
-      c.real[i] = i < count ? 1. : 0.;
-      // A first guess: as before the segment, or as if always played
-      c.log_shares[i] =
-          std::max(LEAST_FIRST_LOG_SHARE, std::max(all.log_weights[a] - top_weight, _played[a] - top_played));
+      auto& block = _blocks[i / LANES];
+      block.losses[i % LANES] = losses[a];
+      block.counts[i % LANES] = all.counts[a];
+      block.decayed[i % LANES] = _factors.left * all.log_weights[a];
+      block.unplayed[i % LANES] = _unplayed[a];
+      block.real[i % LANES] = i < count ? 1. : 0.;
     }
-    solve_plays(_factors, c);
-    for (std::size_t i = 0; i < count; ++i) { _plays[_candidates[i]] = c.plays[i]; }
+    solve_plays(_factors, _blocks.data(), size / LANES, -top);
+    for (std::size_t i = 0; i < count; ++i) { _plays[_candidates[i]] = _blocks[i / LANES].plays[i % LANES]; }
   }
   std::fill(_plays.begin() + static_cast<std::ptrdiff_t>(all.actions), _plays.end(), _plays[0]);
 }

@@ -2,6 +2,7 @@
 
 #include "kernel/recursion.h"
 #include "kernel/settings.h"
+#include "kernel/width.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,21 @@ public:
   double eta;        ///< eta S
   double half_beta;  ///< beta_{k + m} / 2
   double before;     ///< m / h: the part of the plays that counts for the bonus
+};
+
+/// Some candidates for being played, side by side.
+class candidate_block
+{
+public:
+  double losses[LANES];
+  double counts[LANES];
+  double decayed[LANES];     ///< decay^h times the log-weight
+  double unplayed[LANES];    ///< w(a) if it is never played
+  double real[LANES];        ///< 1, or 0 where there is no candidate
+  double log_shares[LANES];  ///< log(x(a) / h)
+  double plays[LANES];       ///< x(a)
+  double residuals[LANES];
+  double inverse_slopes[LANES];
 };
 
 /// One step through a segment of h rounds, in which the losses f(a) are taken to be the same. We do not step through
@@ -57,11 +73,9 @@ private:
   segment_factors _factors;              ///< of the last step
   std::vector<double> _plays;            ///< x(a)
 
-  // Candidates are the actions that may be played in the segment.
-  std::vector<std::size_t> _candidates;
-  std::vector<double> _unplayed;  ///< of each action, w(a) if it is never played
-  std::vector<double> _played;    ///< if it is always played
-  std::vector<double> _arrays;    ///< for the candidates
+  std::vector<double> _unplayed;         ///< of each action, w(a) if it is never played
+  std::vector<std::size_t> _candidates;  ///< the actions that may be played in the segment
+  std::vector<candidate_block> _blocks;  ///< those, LANES at a time
 
   decayed_rounds decay_over(uint32_t rounds);
   void find_plays(const recursion& all, const double* losses);

@@ -168,7 +168,7 @@ def bounded_policy(
             pi = np.where(log_weights > NEGLIGIBLE, np.exp(log_weights), 0)
             pi /= pi.sum()
         else:
-            plays = step.plays(log_weights)
+            plays = step.plays()
             log_weights, count, pi = step.log_weights(plays), count + plays, plays / h
             log_weights -= log_weights.max()
     return pi
@@ -196,32 +196,43 @@ class _Step(NamedTuple):
         result: NDArray[np.float64] = self.decayed - self.eta * optimistic_loss
         return result
 
-    def plays(self, log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Solves for the plays by Newton's method, in y = log(x / h): y - w(a) must be the same for all actions."""
+    def plays(self) -> NDArray[np.float64]:
+        """Solves for the plays, in y = log(x / h): y - w(a) must be the same for all actions, the level."""
         h = self.rounds
-        always = self.log_weights(np.full(len(self.losses), h))
-        candidates = np.flatnonzero(self.log_weights(np.zeros(len(self.losses))) > always.max() + NEGLIGIBLE)
         result = np.zeros(len(self.losses))
+        highest = -self.log_weights(np.full(len(result), h)).max()  # the level if one action is always played
+        candidates = np.flatnonzero(self.log_weights(result) + highest > NEGLIGIBLE)
         if len(candidates) == 1:
             result[candidates] = h
             return result
         c = self._replace(
             losses=self.losses[candidates], decayed=self.decayed[candidates], counts=self.counts[candidates]
         )
-        before, always = log_weights[candidates], always[candidates]
-        y = np.maximum(-40, np.maximum(before - before.max(), always - always.max()))  # a first guess
-        for iteration in range(1, 13):
+        y = c.shares_at_level(highest, np.full(len(candidates), -5.0))
+        for step in (1, 2, 3):
             x = h * np.exp(y)
-            b = c.bonus(x)
-            unclipped = (b < 1) & (c.losses - b > 0) & (c.losses - b < 1)
-            slope = 1 + np.where(unclipped, self.eta * self.before * b * b / self.half_beta * x, 0) if b.any() else 1.0
-            rest = y - c.log_weights(x)
-            level = (h - (x - x / slope * rest).sum()) / (x / slope).sum()
-            move = (level - rest) / slope
-            grows = (move > 1) & (y + move > -3)
-            if iteration == 12 or ((x * np.abs(move)).sum() + h * grows.sum() < 0.03 * h):
+            bonus = c.bonus(x)
+            unclipped = (bonus < 1) & (c.losses - bonus > 0) & (c.losses - bonus < 1)
+            slope = 1 + np.where(unclipped, c.eta * c.before * bonus / (c.counts + c.before * x) * x, 0)
+            residual = y - c.log_weights(x)
+            level = (h - (x - x / slope * residual).sum()) / (x / slope).sum()  # by Newton's method
+            move = (level - residual) / slope
+            large = (move > 1) & (y + move > -3)
+            if step == 3 or (x * np.abs(move)).sum() + h * large.sum() < 0.1 * h:
                 break
-            y = np.clip(y + np.where(move > 0, move / (1 + np.maximum(move, 0) / 4), move), -60, 0)
+            newton = y + np.where(move > 0, move / (1 + np.maximum(move, 0) / 4), move)
+            far = (move > 1) | (move < -3)
+            y = np.clip(np.where(far, c.shares_at_level(level, np.maximum(y, -12)), newton), -60, 0)
         x *= np.maximum(0, 1 + move)
         result[candidates] = x * h / x.sum()
         return result
+
+    def shares_at_level(self, level: float, guess: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log-shares y that lead to a level, nearly: as if plays changed no bonus, or, if that is less, so that the
+        optimistic loss comes to the level, the log-shares for this being guessed."""
+        flat = level + self.log_weights(np.zeros(len(self.losses)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bonus = self.losses - (level + self.decayed - guess) / self.eta
+            share = (self.half_beta / bonus - self.counts) / (self.before * self.rounds)
+            rising = np.log(np.where((bonus > 0) & (share > 1e-30), np.minimum(share, 1), 1))
+        return np.clip(np.minimum(flat, rising), -60, 0)
