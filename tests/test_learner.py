@@ -136,12 +136,12 @@ def test_the_batch_kernel_equals_the_reference_over_long_replays(settings):
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_with_a_budget_it_equals_the_reference(joint, settings):
-    rounds = problem(90, joint)
-    learner = learnt(make(joint, budget=12, **settings), *rounds)
+    x, actions, costs = problem(90, joint)
+    learner = learnt(make(joint, budget=12, min_cost=0, max_cost=1, **settings), x, actions, costs)
     contexts = problem(20, joint, seed=1)[0]
     starts = reference.segment_starts(90, budget=12)
-    predictions = [reference.averages(ridge_predictions(*rounds, c, joint), starts) for c in contexts]
-    expected = [reference.bounded_policy(f, starts, **settings) for f in predictions]
+    predictions = [0.25 + ridge_predictions(x, actions, costs - 0.25, c, joint) for c in contexts]
+    expected = [reference.bounded_policy(reference.averages(f, starts), starts, **settings) for f in predictions]
     assert_allclose(learner.predict_proba(contexts), expected, atol=1e-9)
 
 

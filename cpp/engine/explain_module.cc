@@ -1,4 +1,5 @@
-// What Python needs of the engine beyond pylibvw: opo_cmab._explain. In the file of pylibvw, because it needs the same VW.
+// What Python needs of the engine beyond pylibvw: opo_cmab._explain. In the file of pylibvw, because it needs the same
+// VW.
 #include "reductions/cb_explore_adf_opo_cmab.h"
 #include "vw/common/vw_exception.h"
 #include "vw/core/global_data.h"

@@ -332,8 +332,7 @@ private:
       _predictions.start_action();
       for (std::size_t i = a * features; i < (a + 1) * features; ++i)
       {
-        const float x = values.data()[i];
-        if (!_predictions.add(weights.data()[i], x)) { _predictions.add_unchanged(now.data()[i], x); }
+        _predictions.add(weights.data()[i], values.data()[i], now.data()[i]);
       }
       _predictions.finish_action();
     }

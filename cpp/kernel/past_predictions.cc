@@ -30,11 +30,11 @@ void sum_features(const float* __restrict values, std::size_t columns, std::size
   }
 }
 
-/// Fetches the first rows of a cohort, some hundred if it has one column.
+/// Fetches the first rows of a cohort.
 void prefetch(const cohort& line)
 {
   constexpr std::size_t A_LINE = 64 / sizeof(float);
-  constexpr std::size_t MOST = 8 * A_LINE;
+  constexpr std::size_t MOST = 4 * A_LINE;
   for (std::size_t i = 0; i < MOST && i < line.values.size(); i += A_LINE) { __builtin_prefetch(&line.values[i]); }
   for (std::size_t i = 0; i < MOST && i < line.predictors.size(); i += A_LINE)
   {
@@ -71,11 +71,12 @@ void past_predictions::resize(const segments& past, std::size_t actions)
   _past = &past;
   _actions = actions;
   _size = past.size();
+  _finder.start(past);
   _added = 0;
   _taken = 0;
   _clean = _size == 0;
   _predictions.assign(actions, 0.);
-  if (_changes.size() < _size * actions) { _changes.resize(_size * actions); }
+  if (_changes.size() < row() * actions) { _changes.resize(row() * actions); }
 }
 
 void past_predictions::start(const weight_history& history, std::size_t actions)
@@ -84,28 +85,15 @@ void past_predictions::start(const weight_history& history, std::size_t actions)
   resize(history.past(), actions);
 }
 
-void past_predictions::start_action()
-{
-  _features.clear();
-  _unchanged = 0.;
-}
-
-bool past_predictions::add(uint64_t weight, float x)
-{
-  const auto* place = _history->find(weight);
-  if (place == nullptr) { return false; }
-  _features.add(place->cohort, place->column, x);
-  return true;
-}
-
 void past_predictions::finish_action()
 {
   const std::size_t action = _added++;
   if (_size == 0) { return; }
-  double* changes = &_changes[action * _size];
-  changes[0] += _unchanged;
+  double* changes = &_changes[action * row()];
+  changes[0] += look_up_features();
+  add_singles(changes);
   const auto& cohorts = _history->cohorts();
-  const auto& groups = _features.sort();
+  const auto& groups = _grouped.sort();
   for (std::size_t g = 0; g < groups.size(); ++g)
   {
     // Cohorts, and what they hold, lie far apart: fetch those that are next but a few.
@@ -120,8 +108,66 @@ void past_predictions::finish_action()
   }
 }
 
+/// Looks up where the timelines of the action's features are. Each look-up waits for memory: some are under way at
+/// once. \return the prediction from weights that no round has changed
+double past_predictions::look_up_features()
+{
+  constexpr std::size_t AHEAD = 8;
+  _singles.clear();
+  _grouped.clear();
+  double unchanged = 0.;
+  const auto& places = _history->places();
+  const auto& cohorts = _history->cohorts();
+  const std::size_t n = _features.size();
+  for (std::size_t i = 0; i < std::min(n, AHEAD); ++i) { _history->prefetch(_features[i].weight); }
+  _numbers.resize(n);
+  for (std::size_t i = 0; i < n; ++i)
+  {
+    if (i + AHEAD < n) { _history->prefetch(_features[i + AHEAD].weight); }
+    const uint32_t number = _history->number_of(_features[i].weight);
+    _numbers[i] = number;
+    if (number == NONE) { unchanged += static_cast<double>(_features[i].x) * _features[i].now; }
+    else { __builtin_prefetch(&places[number]); }
+  }
+  for (std::size_t i = 0; i < n; ++i)
+  {
+    if (_numbers[i] == NONE) { continue; }
+    const auto& place = places[_numbers[i]];
+    if (place.alone != 0)
+    {
+      __builtin_prefetch(&cohorts[place.cohort]);
+      _singles.push_back({&cohorts[place.cohort], _features[i].x});
+    }
+    else { _grouped.add(place.cohort, place.column, _features[i].x); }
+  }
+  return unchanged;
+}
+
+void past_predictions::add_singles(double* changes)
+{
+  constexpr std::size_t AHEAD = 6;
+  const uint32_t rounds = _past->rounds();
+  const bool exact = _past->budget() == 0;
+  const std::size_t count = _singles.size();
+  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch(*_singles[i].line); }
+  for (std::size_t i = 0; i < count; ++i)
+  {
+    if (i + AHEAD < count) { prefetch(*_singles[i + AHEAD].line); }
+    const double x = _singles[i].x;
+    const float* values = _singles[i].line->values.data();
+    const auto& predictors = _singles[i].line->predictors;
+    changes[0] += x * values[0];
+    for (std::size_t k = 0; k < predictors.size() && predictors[k] < rounds; ++k)
+    {
+      const double change = x * (static_cast<double>(values[k + 1]) - values[k]);
+      if (exact) { changes[predictors[k]] += change; }
+      else { _finder.add(changes, predictors[k], change); }
+    }
+  }
+}
+
 /// Spreads the changes from sum to sum over the segments.
-void past_predictions::spread(const std::vector<uint32_t>& predictors, double* changes) const
+void past_predictions::spread(const std::vector<uint32_t>& predictors, double* changes)
 {
   std::size_t n = predictors.size();
   while (n > 0 && predictors[n - 1] >= _past->rounds()) { --n; }  // still to come
@@ -131,23 +177,7 @@ void past_predictions::spread(const std::vector<uint32_t>& predictors, double* c
     for (std::size_t k = 0; k < n; ++k) { changes[predictors[k]] += sums[k + 1] - sums[k]; }
     return;
   }
-  const uint32_t* starts = _past->starts().data();
-  std::size_t segment = 0;
-  for (std::size_t k = 0; k < n; ++k)
-  {
-    while (starts[segment + 1] <= predictors[k]) { ++segment; }
-    const double change = sums[k + 1] - sums[k];
-    if (predictors[k] == starts[segment])
-    {
-      changes[segment] += change;
-      continue;
-    }
-    // It counts for a part of its segment, and all of the next.
-    const uint32_t end = starts[segment + 1];
-    const double now = change * (end - predictors[k]) / (end - starts[segment]);
-    changes[segment] += now;
-    if (end < _past->rounds()) { changes[segment + 1] += change - now; }
-  }
+  for (std::size_t k = 0; k < n; ++k) { _finder.add(changes, predictors[k], sums[k + 1] - sums[k]); }
 }
 
 void past_predictions::assign(const segments& past, const double* rows, std::size_t actions)
@@ -157,7 +187,7 @@ void past_predictions::assign(const segments& past, const double* rows, std::siz
   {
     for (std::size_t k = 0; k < _size; ++k)
     {
-      _changes[a * _size + k] = rows[k * actions + a] - (k > 0 ? rows[(k - 1) * actions + a] : 0.);
+      _changes[a * row() + k] = rows[k * actions + a] - (k > 0 ? rows[(k - 1) * actions + a] : 0.);
     }
   }
 }
@@ -166,16 +196,18 @@ void past_predictions::take(std::size_t count, const loss_map& map, double* loss
 {
   for (std::size_t a = 0; a < _actions;)
   {
-    double* changes = &_changes[a * _size + _taken];
+    double* changes = &_changes[a * row() + _taken];
     const std::size_t together = a + 2 > _actions ? 1 : a + 4 > _actions ? 2 : 4;
     double* own = losses + a * stride;
-    if (together == 4) { accumulate<4>(changes, _size, own, stride, &_predictions[a], count); }
-    else if (together == 2) { accumulate<2>(changes, _size, own, stride, &_predictions[a], count); }
-    else { accumulate<1>(changes, _size, own, stride, &_predictions[a], count); }
+    if (together == 4) { accumulate<4>(changes, row(), own, stride, &_predictions[a], count); }
+    else if (together == 2) { accumulate<2>(changes, row(), own, stride, &_predictions[a], count); }
+    else { accumulate<1>(changes, row(), own, stride, &_predictions[a], count); }
     for (std::size_t i = 0; i < together; ++i) { to_losses(own + i * stride, count, _taken, map); }
     a += together;
   }
   _taken += count;
-  _clean = _taken == _size;
+  if (_taken < _size) { return; }
+  for (std::size_t a = 0; a < _actions; ++a) { _changes[a * row() + _size] = 0.; }
+  _clean = true;
 }
 }  // namespace opo_cmab

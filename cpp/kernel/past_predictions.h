@@ -2,6 +2,7 @@
 
 #include "kernel/cohort.h"
 #include "kernel/losses.h"
+#include "kernel/segment_finder.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +10,6 @@
 
 namespace opo_cmab
 {
-class segments;
 class weight_history;
 
 /// What the past predictors f_1 .. f_n of each segment predict for the actions of one context: f_k is the predictor
@@ -22,10 +22,9 @@ public:
   void start(const weight_history& history, std::size_t actions);
 
   /// The next action, feature by feature.
-  void start_action();
-  /// \return false, with nothing done, if no round has changed the weight: it always had the value that it has now
-  bool add(uint64_t weight, float x);
-  void add_unchanged(float weight, float x) { _unchanged += static_cast<double>(x) * weight; }
+  void start_action() { _features.clear(); }
+  /// \param now the value that the weight has now
+  void add(uint64_t weight, float x, float now) { _features.push_back({weight, x, now}); }
   void finish_action();
 
   /// Predictions as they are, in place of start and what follows.
@@ -40,20 +39,44 @@ public:
   void take(std::size_t count, const loss_map& map, double* losses, std::size_t stride);
 
 private:
+  class feature
+  {
+  public:
+    uint64_t weight;
+    float x;
+    float now;
+  };
+
+  /// A weight that is alone in its cohort.
+  class single
+  {
+  public:
+    const cohort* line;
+    double x;
+  };
+
   const weight_history* _history = nullptr;
   const segments* _past = nullptr;
   std::size_t _actions = 0;
   std::size_t _size = 0;             ///< segments
   std::size_t _added = 0;            ///< actions
   std::size_t _taken = 0;            ///< segments
-  std::vector<double> _changes;      ///< of each action, of each segment; zero once taken
+  std::vector<double> _changes;      ///< of each action, of each segment and one beyond; zero once taken
   bool _clean = true;                ///< all of _changes is zero
   std::vector<double> _predictions;  ///< of each action, the last that was taken
-  double _unchanged = 0.;
-  cohort_entries _features;   ///< of the action at hand: the weight's column, the feature's value
+  segment_finder _finder;
+
+  // Of the action at hand:
+  std::vector<feature> _features;
+  std::vector<uint32_t> _numbers;  ///< of their weights
+  std::vector<single> _singles;
+  cohort_entries _grouped;    ///< features in larger cohorts: the weight's column, the feature's value
   std::vector<double> _sums;  ///< over the features in a cohort, of each row
 
+  std::size_t row() const { return _size + 1; }
   void resize(const segments& past, std::size_t actions);
-  void spread(const std::vector<uint32_t>& predictors, double* changes) const;
+  double look_up_features();
+  void add_singles(double* changes);
+  void spread(const std::vector<uint32_t>& predictors, double* changes);
 };
 }  // namespace opo_cmab

@@ -5,15 +5,6 @@
 
 namespace opo_cmab
 {
-/// The number of a weight.
-uint32_t weight_history::number_of(uint64_t weight) const
-{
-  const bool guessed = _next < _weights.size() && _weights[_next] == weight;
-  const uint32_t number = guessed ? _next : _index.find(weight);
-  if (number != NONE) { _next = number + 1; }
-  return number;
-}
-
 uint32_t weight_history::add(uint64_t weight, place where)
 {
   const auto number = static_cast<uint32_t>(_weights.size());
@@ -37,7 +28,7 @@ void weight_history::record(const std::vector<change>& changes)
     const uint32_t number = number_of(change.weight);
     if (number == NONE)
     {
-      new_numbers.push_back(add(change.weight, {new_cohort, static_cast<uint32_t>(_new.size()), _calls}));
+      new_numbers.push_back(add(change.weight, {new_cohort, static_cast<uint32_t>(_new.size()), _calls, 0}));
       _new.push_back(change);
     }
     else if (_places[number].seen != _calls)
@@ -50,6 +41,7 @@ void weight_history::record(const std::vector<change>& changes)
   {
     _cohorts.emplace_back();
     auto& line = _cohorts.back();
+    if (new_numbers.size() == 1) { _places[new_numbers[0]].alone = 1; }
     line.start(std::move(new_numbers), {predictor});
     for (std::size_t i = 0; i < _new.size(); ++i)
     {
@@ -85,13 +77,14 @@ cohort& weight_history::split(uint32_t from, const cohort_entries::group& leavin
     columns.push_back(place.column);
     place.cohort = to;
     place.column = static_cast<uint32_t>(i);
+    place.alone = leaving.size == 1 ? 1 : 0;
   }
   _cohorts.emplace_back();
   auto& source = _cohorts[from];
   _cohorts.back().start(source, columns);
   for (const auto column : columns) { source.members[column] = NONE; }
   source.size -= columns.size();
-  if (2 * source.size < source.members.size()) { compact(source); }
+  if (2 * source.size < source.members.size() || source.size == 1) { compact(source); }
   return _cohorts.back();
 }
 
@@ -105,6 +98,7 @@ void weight_history::compact(cohort& line)
     _places[line.members[i]].column = static_cast<uint32_t>(columns.size());
     columns.push_back(i);
   }
+  if (line.size == 1) { _places[line.members[columns[0]]].alone = 1; }
   cohort compacted;
   compacted.start(line, columns);
   line = std::move(compacted);

@@ -31,7 +31,8 @@ public:
   public:
     uint32_t cohort;
     uint32_t column;
-    uint32_t seen;  ///< by which call of record last
+    uint32_t seen;   ///< by which call of record last
+    uint32_t alone;  ///< 1 if it is the only member of its cohort
   };
 
   /// \param budget the largest number of segments that the past is kept in; 0: every round by itself
@@ -44,12 +45,16 @@ public:
   /// The rounds that have ended, in segments.
   const segments& past() const { return _past; }
 
-  /// \return nullptr if no round has changed the weight: it always had the value that it has now
-  const place* find(uint64_t weight) const
+  /// \return NONE if no round has changed the weight: it always had the value that it has now
+  uint32_t number_of(uint64_t weight) const
   {
-    const uint32_t number = number_of(weight);
-    return number == NONE ? nullptr : &_places[number];
+    const bool guessed = _next < _weights.size() && _weights[_next] == weight;
+    const uint32_t number = guessed ? _next : _index.find(weight);
+    if (number != NONE) { _next = number + 1; }
+    return number;
   }
+  void prefetch(uint64_t weight) const { _index.prefetch(weight); }
+  const std::vector<place>& places() const { return _places; }  ///< by their numbers
   const std::vector<cohort>& cohorts() const { return _cohorts; }
 
   std::size_t weights() const { return _weights.size(); }
@@ -75,7 +80,6 @@ private:
   std::vector<change> _new;
   std::vector<double> _sums;
 
-  uint32_t number_of(uint64_t weight) const;
   uint32_t add(uint64_t weight, place where);
   cohort& split(uint32_t from, const cohort_entries::group& leaving);
   void compact(cohort& line);

@@ -2,16 +2,6 @@
 
 #include <algorithm>
 
-namespace
-{
-uint64_t mix(uint64_t bits)  // the finalizer of MurmurHash3
-{
-  bits = (bits ^ (bits >> 33)) * 0xff51afd7ed558ccdULL;
-  bits = (bits ^ (bits >> 33)) * 0xc4ceb9fe1a85ec53ULL;
-  return bits ^ (bits >> 33);
-}
-}  // namespace
-
 namespace opo_cmab
 {
 uint32_t weight_index::find(uint64_t weight) const { return _slots.empty() ? NONE : _slots[probe(weight)].number; }
@@ -29,7 +19,7 @@ void weight_index::insert(uint64_t weight, uint32_t number)
 std::size_t weight_index::probe(uint64_t weight) const
 {
   const std::size_t mask = _slots.size() - 1;
-  std::size_t i = mix(weight) & mask;
+  std::size_t i = home(weight);
   while (_slots[i].number != NONE && _slots[i].weight != weight) { i = (i + 1) & mask; }
   return i;
 }

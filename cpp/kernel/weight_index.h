@@ -13,6 +13,10 @@ class weight_index
 {
 public:
   uint32_t find(uint64_t weight) const;
+  void prefetch(uint64_t weight) const
+  {
+    if (!_slots.empty()) { __builtin_prefetch(&_slots[home(weight)]); }
+  }
   void insert(uint64_t weight, uint32_t number);  ///< the weight must be new
   std::size_t bytes() const { return _slots.capacity() * sizeof(slot); }
 
@@ -27,6 +31,13 @@ private:
   std::vector<slot> _slots;  // a power of 2
   std::size_t _used = 0;
 
+  static uint64_t mix(uint64_t bits)  // the finalizer of MurmurHash3
+  {
+    bits = (bits ^ (bits >> 33)) * 0xff51afd7ed558ccdULL;
+    bits = (bits ^ (bits >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+    return bits ^ (bits >> 33);
+  }
+  std::size_t home(uint64_t weight) const { return mix(weight) & (_slots.size() - 1); }
   std::size_t probe(uint64_t weight) const;
   void grow();
 };

@@ -49,7 +49,7 @@ uint64_t tap::number_of(uint64_t index) const { return (index & _mask) >> _strid
 
 void tap::note_feature(tap& self, float x, uint64_t index)
 {
-  if (!self._past.add(self.number_of(index), x)) { self._past.add_unchanged(self._all.weights[index], x); }
+  self._past.add(self.number_of(index), x, self._all.weights[index]);
 }
 
 void tap::note_weight(tap& self, float x, uint64_t index)
