@@ -21,7 +21,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "ridge": {},
     "ridge, one thread": {"threads": 1},
     "ridge, Algorithm 1 (decay 1)": {"decay": 1},
-    "ridge, budget 64": {"budget": 64},
+    "ridge, budget 32": {"budget": 32},
 }
 
 

@@ -22,10 +22,10 @@ from benchmarks.datasets import Dataset, available, builtin, load, to_vw
 from benchmarks.program import make_parser, table, where, write
 from benchmarks.vw import round_losses
 
-BUDGETS = (64, 256)
+BUDGETS = (16, 32, 64)
 ROWS = (500, 6000)
 LARGE = (6, 26, 727)  # letter, nursery, 2dplanes: too many rows for the exact algorithm in seconds
-SETTINGS = {"eta": 100.0, "gamma": 0.1, "decay": 0.9}  # the defaults
+SETTINGS = {"eta": 100.0, "gamma": 0.3, "decay": 0.8}
 
 Row = dict[str, Any]
 
@@ -74,13 +74,13 @@ def differences(rows: pd.DataFrame) -> pd.DataFrame:
 # -- other ways to divide the past, into as many segments as --opo_budget does: the starts of these
 
 
-def both_ends(rounds: int, budget: int) -> NDArray[np.uint32]:
+def as_the_engine(rounds: int, budget: int) -> NDArray[np.uint32]:
     return opo_cmab.segment_starts(rounds, budget=budget)
 
 
-def recent_end(rounds: int, budget: int) -> NDArray[np.uint32]:
+def geometric(rounds: int, budget: int) -> NDArray[np.uint32]:
     """Lengths that grow geometrically with the distance from now, from 1 on."""
-    count = len(both_ends(rounds, budget)) - 1
+    count = len(as_the_engine(rounds, budget)) - 1
     points = count + 1
     while True:  # the first lengths would be below 1: more points until enough are apart
         ages = np.unique(np.geomspace(1, rounds + 1, points).astype(int)) - 1
@@ -91,13 +91,13 @@ def recent_end(rounds: int, budget: int) -> NDArray[np.uint32]:
 
 
 def uniform(rounds: int, budget: int) -> NDArray[np.uint32]:
-    return np.linspace(0, rounds, len(both_ends(rounds, budget))).astype(np.uint32)
+    return np.linspace(0, rounds, len(as_the_engine(rounds, budget))).astype(np.uint32)
 
 
 DIVISIONS: Mapping[str, Callable[[int, int], NDArray[np.uint32]]] = MappingProxyType(
     {
-        "short at both ends (--opo_budget)": both_ends,
-        "short at the recent end": recent_end,
+        "lengths as the power 3/4 of the age (--opo_budget)": as_the_engine,
+        "lengths as the age": geometric,
         "all of one length": uniform,
     }
 )
@@ -113,7 +113,10 @@ def decisions(dataset: Dataset, rounds: int, seed: int) -> Iterator[opo_cmab.Exp
     from vowpalwabbit import Workspace
 
     rng = np.random.default_rng(seed)
-    workspace = Workspace("--cb_explore_adf --opo_cmab -q xa --quiet")
+    workspace = Workspace(
+        "--cb_explore_adf --opo_cmab --opo_budget 0 -q xa --quiet "
+        + " ".join(f"--opo_{name} {value}" for name, value in SETTINGS.items())
+    )
     for t, line in enumerate(to_vw(dataset, seed)[:rounds]):
         label, _, features = line.partition(" | ")
         context = [f"shared |x {features}", *(f"|a {a}" for a in range(1, dataset.actions + 1))]
@@ -129,7 +132,8 @@ def distances(dataset: Dataset, rounds: int = 2000, seed: int = 0) -> list[Row]:
     """How far each way is from the exact decision: the total variation distance, 0 (the same) to 1."""
     result = []
     for explanation in decisions(dataset, rounds, seed):
-        f, exact = explanation.cost, explanation.decision
+        low, high = explanation.cost_range
+        f, exact = (explanation.cost - low) / (high - low), explanation.decision
         for budget in BUDGETS:
             policies = {name: bounded(f, divide(len(f), budget), budget) for name, divide in DIVISIONS.items()}
             policies["the last rounds only"] = opo_cmab.policy(f[-budget:], **SETTINGS)
@@ -179,7 +183,7 @@ def report(losses: pd.DataFrame, large: pd.DataFrame, ways: pd.DataFrame, place:
     if len(large):
         text += [
             "",
-            "## Large sets, N = 64",
+            f"## Large sets, N = {BUDGETS[1]}",
             "",
             *table(
                 ["data set", "rows", "loss", "seconds"],
@@ -211,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tasks = [delayed(run)(d, p, b) for d in datasets for p in range(options.permutations) for b in (0, *BUDGETS)]
     losses = pd.DataFrame(tqdm(parallel(tasks), total=len(tasks), unit="run", desc="losses"))
     large_sets = [load(did) for did in LARGE if did in available() and options.datasets is None]
-    large = pd.DataFrame([run(d, 0, BUDGETS[0]) for d in large_sets])
+    large = pd.DataFrame([run(d, 0, BUDGETS[1]) for d in large_sets])
     tasks = [delayed(distances)(d) for d in datasets if d.rows > 600]
     ways = pd.DataFrame([row for rows in tqdm(parallel(tasks), total=len(tasks), desc="ways") for row in rows])
     text = report(losses, large, ways, where(), options.permutations)

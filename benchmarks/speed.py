@@ -28,25 +28,34 @@ from benchmarks.vw import VW
 
 BASELINE = "SquareCB"
 OURS = "OPO-CMAB"
+EXACT = "OPO-CMAB, exact"
+BUDGET = 32
 ALGORITHMS = {
     BASELINE: "--squarecb",
-    OURS: "--opo_cmab",
-    "OPO-CMAB, Algorithm 1 as it is": "--opo_cmab --opo_decay 1",
-    "OPO-CMAB, logistic loss": "--opo_cmab --loss_function logistic",
+    EXACT: "--opo_cmab --opo_budget 0",
+    "OPO-CMAB, Algorithm 1": "--opo_cmab --opo_budget 0 --opo_decay 1",
+    "OPO-CMAB, exact, logistic loss": "--opo_cmab --opo_budget 0 --loss_function logistic",
 }
+WITH_BUDGET = {BASELINE: "--squarecb", OURS: f"--opo_cmab --opo_budget {BUDGET}"}
 
 
 class Case(NamedTuple):
+    """Rounds of dense features, as a bandit by --cbify; or of words, with the number of an action beside them."""
+
     rounds: int
     actions: int
     features: int
+    words: int = 0  # that there are
 
 
 # The goal: at most this many times the time of SquareCB.
-CASES = {Case(rounds=10_000, actions=10, features=20): 40, Case(rounds=220, actions=2, features=22_283): 4}
-BOUNDED = "OPO-CMAB, --opo_budget 64"
-WITH_BUDGET = {BASELINE: "--squarecb", BOUNDED: "--opo_cmab --opo_budget 64"}
-BOUNDED_CASES = {Case(rounds=100_000, actions=5, features=10): 4, Case(rounds=1_000_000, actions=5, features=10): 4}
+CASES = {Case(rounds=10_000, actions=10, features=20): 25.0}
+BOUNDED_CASES = {
+    Case(rounds=1_000_000, actions=5, features=10): 3.0,
+    Case(rounds=100_000, actions=50, features=10): 5.0,
+    Case(rounds=220, actions=2, features=22_283): 2.2,
+    Case(rounds=50_000, actions=4, features=55, words=200_000): 4.5,
+}
 NAIVE_ROUNDS = [200, 400]
 CURVE = [1000, 2000, 4000, 8000, 16_000]
 
@@ -101,13 +110,30 @@ def write_multiclass(path: Path, case: Case, seed: int = 0) -> Path:
     return path
 
 
+def write_words(path: Path, case: Case, seed: int = 0) -> Path:
+    """Logged rounds: each context is about so many words, drawn by Zipf's law; the action's costs depend on them."""
+    rng = np.random.default_rng(seed)
+    frequencies = np.cumsum(1 / np.arange(1, case.words + 1))
+    hidden = rng.normal(size=(case.words, case.actions))
+    with path.open("w") as file:
+        for chosen in rng.integers(case.actions, size=case.rounds):
+            drawn = rng.uniform(0, frequencies[-1], size=int(1.15 * case.features))  # some twice
+            words = np.unique(np.searchsorted(frequencies, drawn))
+            cost = int(hidden[words].sum(axis=0).argmax() != chosen)
+            file.write("shared |s " + " ".join(f"w{i}" for i in words) + "\n")
+            for a in range(case.actions):
+                file.write((f"{a}:{cost}:{1 / case.actions} " if a == chosen else "") + f"|a a{a}\n")
+            file.write("\n")
+    return path
+
+
 def beside_squarecb(case: Case, algorithms: dict[str, str], repeats: int, directory: Path) -> list[Row]:
-    """The case as a bandit, by `--cbify`: a row for each algorithm, SquareCB first."""
-    data = write_multiclass(directory / "multiclass.txt", case)
-    runs = {
-        name: partial(run_vw, f"-d {data} --cbify {case.actions} --cb_explore_adf {flags}")
-        for name, flags in algorithms.items()
-    }
+    """A row for each algorithm, SquareCB first."""
+    if case.words:
+        problem = f"-d {write_words(directory / 'words.txt', case)} -q sa"
+    else:
+        problem = f"-d {write_multiclass(directory / 'multiclass.txt', case)} --cbify {case.actions}"
+    runs = {name: partial(run_vw, f"{problem} --cb_explore_adf {flags}") for name, flags in algorithms.items()}
     usages = side_by_side(runs, repeats)
     return [
         {
@@ -152,7 +178,8 @@ LEARNING_RATE = 0.1
 SETTINGS = {"eta": 100.0, "gamma": 0.1, "decay": 1.0}
 # A learner that is a line of NumPy: plain gradient steps, without VW's clipping to the range of the labels so far.
 SAME_JOB = (
-    f"--cb_explore_adf --opo_cmab {' '.join(f'--opo_{name} {value}' for name, value in SETTINGS.items())} "
+    "--cb_explore_adf --opo_cmab --opo_budget 0 --cb_cost_unit raw --cb_min_cost 0 --cb_max_cost 1 "
+    f"{' '.join(f'--opo_{name} {value}' for name, value in SETTINGS.items())} "
     f"--noconstant --sgd --power_t 0 -l {LEARNING_RATE} --min_prediction -9 --max_prediction 9"
 )
 
@@ -218,6 +245,10 @@ def times_baseline(row: Row) -> str:
     return "" if row["algorithm"] == BASELINE else f"{row['times_baseline']:.1f}"
 
 
+def features(row: Row) -> str:
+    return f"about {row['features']} of {row['words']:,}" if row["words"] else f"{row['features']:,}"
+
+
 def case_table(rows: Sequence[Row]) -> list[str]:
     return table(
         [
@@ -235,9 +266,9 @@ def case_table(rows: Sequence[Row]) -> list[str]:
         ],
         [
             [
-                *[f"{r['rounds']:,}", f"{r['actions']}", f"{r['features']:,}", r["algorithm"], f"{r['seconds']:.2f}"],
+                *[f"{r['rounds']:,}", f"{r['actions']}", features(r), r["algorithm"], f"{r['seconds']:.2f}"],
                 *[f"{r['cpu_seconds']:.2f}", f"{1e6 * r['seconds'] / r['rounds']:.1f}", f"{r['peak_mb']:.0f}"],
-                *[times_baseline(r), "" if r["algorithm"] == BASELINE else f"at most {r['goal']}"],
+                *[times_baseline(r), "" if r["algorithm"] == BASELINE else f"at most {r['goal']:g}"],
             ]
             for r in rows
         ],
@@ -258,7 +289,8 @@ def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[
         "",
         "## With a budget",
         "",
-        "At most 64 steps a decision: what a round takes, in time and memory, does not depend on how many there were.",
+        f"At most {BUDGET} steps a decision: what a round takes, in time and memory, does not depend on how many there "
+        "were.",
         "",
         *case_table([r for r in cases if r["rounds"] in {case.rounds for case in BOUNDED_CASES}]),
         "",
@@ -353,7 +385,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for row in beside_squarecb(case, algorithms, options.repeats, directory)
         ]
         against_naive = [beside_naive(rounds, options.repeats, directory) for rounds in NAIVE_ROUNDS]
-        three = {OURS: ALGORITHMS[OURS], **WITH_BUDGET}
+        three = {EXACT: ALGORITHMS[EXACT], **WITH_BUDGET}
         growth = [
             row
             for rounds in options.rounds_curve

@@ -26,7 +26,7 @@ def test_each_way_divides_the_past_into_as_many_segments(divide):
         assert starts[0] == 0
         assert starts[-1] == rounds
         assert (np.diff(starts.astype(int)) > 0).all()
-        assert len(starts) == len(budget.both_ends(rounds, 64))
+        assert len(starts) == len(budget.as_the_engine(rounds, 64))
 
 
 def test_a_run_over_the_built_in_sets_writes_its_tables(tmp_path, monkeypatch, capsys):
@@ -35,7 +35,7 @@ def test_a_run_over_the_built_in_sets_writes_its_tables(tmp_path, monkeypatch, c
     text = capsys.readouterr().out
     assert (tmp_path / "budget.md").read_text() == text.removesuffix("\n")
     assert "on 2 data sets of 569 to 1,797 rows" in text
-    assert "short at both ends" in text
+    assert "power 3/4 of the age" in text
     rows = pd.read_csv(tmp_path / "budget.csv")
-    assert rows["budget"].tolist() == [0, 64, 256] * 2
+    assert rows["budget"].tolist() == [0, 16, 32, 64] * 2
     assert rows["pv_loss"].between(0, 1).all()

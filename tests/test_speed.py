@@ -17,12 +17,12 @@ def test_the_naive_implementation_gives_the_engine_s_probabilities(tmp_path):
 
 def test_the_benchmark_writes_tables_and_a_plot(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(speed, "CASES", {speed.Case(30, 4, 5): 40, speed.Case(10, 2, 50): 4})
-    monkeypatch.setattr(speed, "BOUNDED_CASES", {speed.Case(90, 3, 5): 4})
+    monkeypatch.setattr(speed, "BOUNDED_CASES", {speed.Case(90, 3, 5): 4, speed.Case(40, 3, 5, words=20): 4})
     monkeypatch.setattr(speed, "NAIVE_ROUNDS", [10, 20])
     speed.main(["--rounds-curve", "10", "20", "--repeats", "1", "--out", str(tmp_path)])
     assert (tmp_path / "speed.md").read_text() == capsys.readouterr().out.removesuffix("\n")
     assert "<svg" in (tmp_path / "growth.svg").read_text()
     rows = pd.read_csv(tmp_path / "speed.csv")
-    assert rows["part"].tolist() == ["case"] * 10 + ["naive"] * 2 + ["growth"] * 6
+    assert rows["part"].tolist() == ["case"] * 12 + ["naive"] * 2 + ["growth"] * 6
     assert rows[["seconds", "machine", "cores", "date", "versions"]].notna().all(axis=None)
     assert (rows["largest_difference"].dropna() < 1e-4).all()
