@@ -329,7 +329,6 @@ private:
     _predictions.start(_history, actions);
     for (std::size_t a = 0; a < actions; ++a)
     {
-      _predictions.start_action();
       for (std::size_t i = a * features; i < (a + 1) * features; ++i)
       {
         _predictions.add(weights.data()[i], values.data()[i], now.data()[i]);

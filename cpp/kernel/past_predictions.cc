@@ -42,6 +42,14 @@ void prefetch(const cohort& line)
   }
 }
 
+/// Without those that are still to come.
+std::size_t past_rows(const std::vector<uint32_t>& predictors, uint32_t rounds)
+{
+  std::size_t n = predictors.size();
+  while (n > 0 && predictors[n - 1] >= rounds) { --n; }
+  return n;
+}
+
 /// Turns the changes of some actions from predictor to predictor into predictions, and clears them. Several at once:
 /// each is a chain of additions, which would wait for one another.
 template <std::size_t ACTIONS>
@@ -72,7 +80,8 @@ void past_predictions::resize(const segments& past, std::size_t actions)
   _actions = actions;
   _size = past.size();
   _finder.start(past);
-  _added = 0;
+  _features.clear();
+  _ends.clear();
   _taken = 0;
   _clean = _size == 0;
   _predictions.assign(actions, 0.);
@@ -85,12 +94,76 @@ void past_predictions::start(const weight_history& history, std::size_t actions)
   resize(history.past(), actions);
 }
 
-void past_predictions::finish_action()
+/// From the features of all actions to their predictions.
+void past_predictions::predict()
 {
-  const std::size_t action = _added++;
-  if (_size == 0) { return; }
-  double* changes = &_changes[action * row()];
-  changes[0] += look_up_features();
+  take_out_common();
+  std::size_t first = 0;
+  for (std::size_t a = 0; a < _ends.size(); ++a)
+  {
+    predict(_features.data() + first, _ends[a] - first, &_changes[a * row()]);
+    first = _ends[a];
+  }
+  _features.clear();
+  if (_common.empty()) { return; }
+  _common_changes.assign(row(), 0.);
+  predict(_common.data(), _common.size(), _common_changes.data());
+  for (std::size_t a = 0; a < _ends.size(); ++a)
+  {
+    double* changes = &_changes[a * row()];
+    for (std::size_t k = 0; k < _size; ++k) { changes[k] += _common_changes[k]; }
+  }
+}
+
+/// Takes out the features that all actions have in the same place: those of the context, whose timelines then are
+/// summed once.
+void past_predictions::take_out_common()
+{
+  constexpr std::size_t WORTHWHILE = 4;
+  _common.clear();
+  if (_ends.size() < 2 || _past->budget() == 0) { return; }
+  std::size_t shortest = _features.size();
+  std::size_t first = 0;
+  for (const auto end : _ends)
+  {
+    shortest = std::min(shortest, end - first);
+    first = end;
+  }
+  const auto in_all = [this](std::size_t i)
+  {
+    return std::all_of(
+        _ends.begin(), _ends.end() - 1, [this, i](std::size_t end) { return _features[end + i] == _features[i]; });
+  };
+  _is_common.assign(shortest, 0);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < shortest; ++i)
+  {
+    _is_common[i] = in_all(i) ? 1 : 0;
+    count += static_cast<std::size_t>(_is_common[i]);
+  }
+  if (count < WORTHWHILE) { return; }
+  for (std::size_t i = 0; i < shortest; ++i)
+  {
+    if (_is_common[i] != 0) { _common.push_back(_features[i]); }
+  }
+  std::size_t kept = 0;
+  first = 0;
+  for (auto& end : _ends)
+  {
+    for (std::size_t i = first; i < end; ++i)
+    {
+      if (i - first >= shortest || _is_common[i - first] == 0) { _features[kept++] = _features[i]; }
+    }
+    first = end;
+    end = kept;
+  }
+  _features.resize(kept);
+}
+
+/// \param changes of the predictions by these features: added to
+void past_predictions::predict(const feature* features, std::size_t count, double* changes)
+{
+  changes[0] += look_up(features, count);
   add_singles(changes);
   const auto& cohorts = _history->cohorts();
   const auto& groups = _grouped.sort();
@@ -108,9 +181,9 @@ void past_predictions::finish_action()
   }
 }
 
-/// Looks up where the timelines of the action's features are. Each look-up waits for memory: some are under way at
-/// once. \return the prediction from weights that no round has changed
-double past_predictions::look_up_features()
+/// Looks up where the timelines of features are. Each look-up waits for memory, so some are under way at once.
+/// \return the prediction from weights that no round has changed
+double past_predictions::look_up(const feature* features, std::size_t n)
 {
   constexpr std::size_t AHEAD = 8;
   _singles.clear();
@@ -118,15 +191,14 @@ double past_predictions::look_up_features()
   double unchanged = 0.;
   const auto& places = _history->places();
   const auto& cohorts = _history->cohorts();
-  const std::size_t n = _features.size();
-  for (std::size_t i = 0; i < std::min(n, AHEAD); ++i) { _history->prefetch(_features[i].weight); }
+  for (std::size_t i = 0; i < std::min(n, AHEAD); ++i) { _history->prefetch(features[i].weight); }
   _numbers.resize(n);
   for (std::size_t i = 0; i < n; ++i)
   {
-    if (i + AHEAD < n) { _history->prefetch(_features[i + AHEAD].weight); }
-    const uint32_t number = _history->number_of(_features[i].weight);
+    if (i + AHEAD < n) { _history->prefetch(features[i + AHEAD].weight); }
+    const uint32_t number = _history->number_of(features[i].weight);
     _numbers[i] = number;
-    if (number == NONE) { unchanged += static_cast<double>(_features[i].x) * _features[i].now; }
+    if (number == NONE) { unchanged += static_cast<double>(features[i].x) * features[i].now; }
     else { __builtin_prefetch(&places[number]); }
   }
   for (std::size_t i = 0; i < n; ++i)
@@ -136,9 +208,9 @@ double past_predictions::look_up_features()
     if (place.alone != 0)
     {
       __builtin_prefetch(&cohorts[place.cohort]);
-      _singles.push_back({&cohorts[place.cohort], _features[i].x});
+      _singles.push_back({&cohorts[place.cohort], features[i].x});
     }
-    else { _grouped.add(place.cohort, place.column, _features[i].x); }
+    else { _grouped.add(place.cohort, place.column, features[i].x); }
   }
   return unchanged;
 }
@@ -157,11 +229,15 @@ void past_predictions::add_singles(double* changes)
     const float* values = _singles[i].line->values.data();
     const auto& predictors = _singles[i].line->predictors;
     changes[0] += x * values[0];
-    for (std::size_t k = 0; k < predictors.size() && predictors[k] < rounds; ++k)
+    const std::size_t n = past_rows(predictors, rounds);
+    if (!exact)
     {
-      const double change = x * (static_cast<double>(values[k + 1]) - values[k]);
-      if (exact) { changes[predictors[k]] += change; }
-      else { _finder.add(changes, predictors[k], change); }
+      _finder.add(changes, x, values, predictors.data(), n);
+      continue;
+    }
+    for (std::size_t k = 0; k < n; ++k)
+    {
+      changes[predictors[k]] += x * (static_cast<double>(values[k + 1]) - values[k]);
     }
   }
 }
@@ -169,15 +245,14 @@ void past_predictions::add_singles(double* changes)
 /// Spreads the changes from sum to sum over the segments.
 void past_predictions::spread(const std::vector<uint32_t>& predictors, double* changes)
 {
-  std::size_t n = predictors.size();
-  while (n > 0 && predictors[n - 1] >= _past->rounds()) { --n; }  // still to come
+  const std::size_t n = past_rows(predictors, _past->rounds());
   const double* sums = _sums.data();
-  if (_past->budget() == 0)
+  if (_past->budget() != 0)
   {
-    for (std::size_t k = 0; k < n; ++k) { changes[predictors[k]] += sums[k + 1] - sums[k]; }
+    _finder.add(changes, 1., sums, predictors.data(), n);
     return;
   }
-  for (std::size_t k = 0; k < n; ++k) { _finder.add(changes, predictors[k], sums[k + 1] - sums[k]); }
+  for (std::size_t k = 0; k < n; ++k) { changes[predictors[k]] += sums[k + 1] - sums[k]; }
 }
 
 void past_predictions::assign(const segments& past, const double* rows, std::size_t actions)
@@ -194,6 +269,7 @@ void past_predictions::assign(const segments& past, const double* rows, std::siz
 
 void past_predictions::take(std::size_t count, const loss_map& map, double* losses, std::size_t stride)
 {
+  if (_taken == 0) { predict(); }
   for (std::size_t a = 0; a < _actions;)
   {
     double* changes = &_changes[a * row() + _taken];

@@ -22,10 +22,9 @@ public:
   void start(const weight_history& history, std::size_t actions);
 
   /// The next action, feature by feature.
-  void start_action() { _features.clear(); }
   /// \param now the value that the weight has now
   void add(uint64_t weight, float x, float now) { _features.push_back({weight, x, now}); }
-  void finish_action();
+  void finish_action() { _ends.push_back(_features.size()); }
 
   /// Predictions as they are, in place of start and what follows.
   /// \param rows of each segment, of each action
@@ -45,6 +44,8 @@ private:
     uint64_t weight;
     float x;
     float now;
+
+    bool operator==(const feature& other) const { return weight == other.weight && x == other.x; }
   };
 
   /// A weight that is alone in its cohort.
@@ -59,23 +60,30 @@ private:
   const segments* _past = nullptr;
   std::size_t _actions = 0;
   std::size_t _size = 0;             ///< segments
-  std::size_t _added = 0;            ///< actions
   std::size_t _taken = 0;            ///< segments
   std::vector<double> _changes;      ///< of each action, of each segment and one beyond; zero once taken
   bool _clean = true;                ///< all of _changes is zero
   std::vector<double> _predictions;  ///< of each action, the last that was taken
   segment_finder _finder;
 
-  // Of the action at hand:
-  std::vector<feature> _features;
-  std::vector<uint32_t> _numbers;  ///< of their weights
+  std::vector<feature> _features;  ///< of all actions
+  std::vector<std::size_t> _ends;  ///< of each action's
+  std::vector<feature> _common;    ///< that all actions have
+  std::vector<char> _is_common;    ///< of each feature of an action
+  std::vector<double> _common_changes;
+
+  // Of an action:
+  std::vector<uint32_t> _numbers;  ///< of the weights of its features
   std::vector<single> _singles;
   cohort_entries _grouped;    ///< features in larger cohorts: the weight's column, the feature's value
   std::vector<double> _sums;  ///< over the features in a cohort, of each row
 
   std::size_t row() const { return _size + 1; }
   void resize(const segments& past, std::size_t actions);
-  double look_up_features();
+  void predict();
+  void take_out_common();
+  void predict(const feature* features, std::size_t count, double* changes);
+  double look_up(const feature* features, std::size_t count);
   void add_singles(double* changes);
   void spread(const std::vector<uint32_t>& predictors, double* changes);
 };

@@ -8,7 +8,7 @@
 
 namespace opo_cmab
 {
-/// Finds the segment of a round, by its age, without a search.
+/// Spreads the changes of timelines over the segments. The segment of a round is looked up by the round's age.
 class segment_finder
 {
 public:
@@ -18,17 +18,47 @@ public:
     _ready = false;
   }
 
-  /// A change that takes effect with a round, which must be past: it counts for a part of the round's segment, and for
-  /// all that come after.
-  void add(double* changes, uint32_t round, double change)
+  /// Adds a timeline: x times the change to values[k + 1] takes effect with the round predictors[k], which must be
+  /// past. It counts for a part of the round's segment, and for all that come after. \param changes of each segment and
+  /// one beyond
+  template <typename Value>
+  void add(double* changes, double x, const Value* values, const uint32_t* predictors, std::size_t count)
   {
+    if (count == 0) { return; }
     if (!_ready) { prepare(); }
     const uint32_t* starts = _past->starts().data();
-    std::size_t segment = _first_of_bucket[bucket(_past->rounds() - 1 - round)];
-    while (starts[segment + 1] <= round) { ++segment; }
-    const double now = change * ((starts[segment + 1] - round) * _inverse_lengths[segment]);
-    changes[segment] += now;
-    changes[segment + 1] += change - now;  // one more than there are segments
+    std::size_t segment = find(predictors[0]);
+    uint32_t end = starts[segment + 1];
+    double inverse_length = _inverse_lengths[segment];
+    double here = 0.;   // still to be added to the segment,
+    double after = 0.;  // and to the next
+    double before = values[0];
+    for (std::size_t k = 0; k < count; ++k)
+    {
+      const uint32_t round = predictors[k];
+      if (round >= end)
+      {
+        changes[segment++] += here;
+        here = after;
+        after = 0.;
+        if (round >= starts[segment + 1])
+        {
+          changes[segment] += here;
+          here = 0.;
+          segment = find(round);
+        }
+        end = starts[segment + 1];
+        inverse_length = _inverse_lengths[segment];
+      }
+      const double value = values[k + 1];
+      const double change = x * (value - before);
+      const double now = change * (static_cast<double>(end - round) * inverse_length);
+      before = value;
+      here += now;
+      after += change - now;
+    }
+    changes[segment] += here;
+    changes[segment + 1] += after;
   }
 
 private:
@@ -45,6 +75,13 @@ private:
     return 16 + (bits - 4) * 8 + ((age >> (bits - 3)) & 7);
   }
 
+  std::size_t find(uint32_t round) const
+  {
+    const uint32_t* starts = _past->starts().data();
+    std::size_t segment = _first_of_bucket[bucket(_past->rounds() - 1 - round)];
+    while (starts[segment + 1] <= round) { ++segment; }
+    return segment;
+  }
   void prepare();
 };
 }  // namespace opo_cmab

@@ -65,7 +65,6 @@ void tap::predict(learner& base, VW::example& ec)
   if (!_noting) { return; }
   if (history.past().size() > 0 && _noted < _past.actions())  // stop_noting tells if there are more
   {
-    _past.start_action();
     VW::foreach_feature<tap, uint64_t, note_feature>(_all, ec, *this);
     _past.finish_action();
   }
