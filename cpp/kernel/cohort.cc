@@ -5,7 +5,7 @@
 
 namespace opo_cmab
 {
-void cohort::make_room() { values.resize(tiles() * members.size() * TILE); }
+void cohort::make_room() { values.resize(tiles() * members.size() * tile()); }
 
 void cohort::start(std::vector<uint32_t> its_members, std::vector<uint32_t> its_predictors)
 {
@@ -20,11 +20,11 @@ void cohort::start(const cohort& other, const std::vector<uint32_t>& columns)
   std::vector<uint32_t> its_members;
   for (const auto column : columns) { its_members.push_back(other.members[column]); }
   start(std::move(its_members), other.predictors);
-  for (std::size_t row = 0; row < rows(); row += TILE)
+  for (std::size_t row = 0; row < rows(); row += tile())
   {
     for (std::size_t i = 0; i < size; ++i)
     {
-      std::copy_n(&other.values[other.index(row, columns[i])], TILE, &values[index(row, i)]);
+      std::copy_n(&other.values[other.index(row, columns[i])], tile(), &values[index(row, i)]);
     }
   }
 }
@@ -32,8 +32,16 @@ void cohort::start(const cohort& other, const std::vector<uint32_t>& columns)
 void cohort::append(uint32_t predictor)
 {
   const std::size_t last = predictors.size();
+  const std::size_t height = tile();
   predictors.push_back(predictor);
-  make_room();
+  if (tile() == height) { make_room(); }
+  else  // there was one tile, which becomes higher
+  {
+    std::vector<float> old;
+    old.swap(values);
+    make_room();
+    for (std::size_t i = 0; i < members.size(); ++i) { std::copy_n(&old[i * height], height, &values[i * tile()]); }
+  }
   for (std::size_t i = 0; i < members.size(); ++i) { at(last + 1, i) = at(last, i); }
 }
 

@@ -13,7 +13,8 @@ namespace opo_cmab
 class cohort
 {
 public:
-  /// Rows that lie side by side in a column, as many as are summed at once; then come those of the next column.
+  /// Rows that lie side by side in a column, as many as are summed at once; then come those of the next column. Less
+  /// where there are few rows, as most cohorts have few.
   static constexpr std::size_t TILE = 8;
 
   std::vector<uint32_t> predictors;  ///< the first that has the values of each row but row 0; from 0, increasing
@@ -29,14 +30,17 @@ public:
   void append(uint32_t predictor);
 
   std::size_t rows() const { return predictors.size() + 1; }
-  std::size_t tiles() const { return (rows() + TILE - 1) / TILE; }
+  std::size_t tile() const { return std::size_t{1} << tile_bits(rows()); }
+  std::size_t tiles() const { return (rows() + tile() - 1) / tile(); }
   float& at(std::size_t row, std::size_t column) { return values[index(row, column)]; }
   float at(std::size_t row, std::size_t column) const { return values[index(row, column)]; }
 
 private:
+  static std::size_t tile_bits(std::size_t rows) { return rows <= 2 ? 1 : rows <= 4 ? 2 : 3; }
   std::size_t index(std::size_t row, std::size_t column) const
   {
-    return (row / TILE * members.size() + column) * TILE + row % TILE;
+    const std::size_t bits = tile_bits(rows());
+    return (((row >> bits) * members.size() + column) << bits) + (row & ((std::size_t{1} << bits) - 1));
   }
   void make_room();
 };

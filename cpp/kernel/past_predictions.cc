@@ -1,5 +1,6 @@
 #include "kernel/past_predictions.h"
 
+#include "kernel/lanes.h"
 #include "kernel/vectorized.h"
 #include "kernel/weight_history.h"
 
@@ -10,24 +11,33 @@ namespace
 using opo_cmab::cohort;
 using opo_cmab::cohort_entries;
 
-/// For each row of a cohort, the sum over features, column and value x: x times what the row has in the column.
-OPO_CMAB_VECTORIZED
-void sum_features(const float* __restrict values, std::size_t columns, std::size_t tiles,
+template <std::size_t TILE>
+OPO_CMAB_INLINE void sum_tiles(const float* __restrict values, std::size_t columns, std::size_t tiles,
     const cohort_entries::entry* __restrict features, std::size_t n, double* __restrict sums)
 {
   for (std::size_t t = 0; t < tiles; ++t)
   {
-    double total[cohort::TILE] = {};
+    double total[TILE] = {};
     for (std::size_t i = 0; i < n; ++i)
     {
       const double x = features[i].value;
-      const float* column = values + features[i].member * cohort::TILE;
-      for (std::size_t r = 0; r < cohort::TILE; ++r) { total[r] += x * static_cast<double>(column[r]); }
+      const float* column = values + features[i].member * TILE;
+      for (std::size_t r = 0; r < TILE; ++r) { total[r] += x * static_cast<double>(column[r]); }
     }
-    for (std::size_t r = 0; r < cohort::TILE; ++r) { sums[r] = total[r]; }
-    values += columns * cohort::TILE;
-    sums += cohort::TILE;
+    for (std::size_t r = 0; r < TILE; ++r) { sums[r] = total[r]; }
+    values += columns * TILE;
+    sums += TILE;
   }
+}
+
+/// For each row of a cohort, the sum over features, column and value x: x times what the row has in the column.
+OPO_CMAB_VECTORIZED
+void sum_features(const float* values, std::size_t columns, std::size_t tile, std::size_t tiles,
+    const cohort_entries::entry* features, std::size_t n, double* sums)
+{
+  if (tile == 2) { sum_tiles<2>(values, columns, tiles, features, n, sums); }
+  else if (tile == 4) { sum_tiles<4>(values, columns, tiles, features, n, sums); }
+  else { sum_tiles<cohort::TILE>(values, columns, tiles, features, n, sums); }
 }
 
 /// Fetches the first rows of a cohort.
@@ -175,7 +185,8 @@ void past_predictions::predict(const feature* features, std::size_t count, doubl
     const auto& group = groups[g];
     const auto& line = cohorts[group.cohort];
     if (_sums.size() < line.tiles() * cohort::TILE) { _sums.resize(line.tiles() * cohort::TILE); }
-    sum_features(line.values.data(), line.members.size(), line.tiles(), group.entries, group.size, _sums.data());
+    sum_features(
+        line.values.data(), line.members.size(), line.tile(), line.tiles(), group.entries, group.size, _sums.data());
     changes[0] += _sums[0];
     spread(line.predictors, changes);
   }

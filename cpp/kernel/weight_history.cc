@@ -3,12 +3,24 @@
 #include <algorithm>
 #include <numeric>
 
+namespace
+{
+/// Makes room for one more, a quarter more than there are rather than as many again.
+template <typename T>
+void make_room(std::vector<T>& values)
+{
+  if (values.size() == values.capacity()) { values.reserve(values.size() + values.size() / 4 + 16); }
+}
+}  // namespace
+
 namespace opo_cmab
 {
 uint32_t weight_history::add(uint64_t weight, place where)
 {
   const auto number = static_cast<uint32_t>(_weights.size());
   _index.insert(weight, number);
+  make_room(_weights);
+  make_room(_places);
   _weights.push_back(weight);
   _places.push_back(where);
   return number;
@@ -39,6 +51,7 @@ void weight_history::record(const std::vector<change>& changes)
   }
   if (!_new.empty())
   {
+    make_room(_cohorts);
     _cohorts.emplace_back();
     auto& line = _cohorts.back();
     if (new_numbers.size() == 1) { _places[new_numbers[0]].alone = 1; }
@@ -79,6 +92,7 @@ cohort& weight_history::split(uint32_t from, const cohort_entries::group& leavin
     place.column = static_cast<uint32_t>(i);
     place.alone = leaving.size == 1 ? 1 : 0;
   }
+  make_room(_cohorts);
   _cohorts.emplace_back();
   auto& source = _cohorts[from];
   _cohorts.back().start(source, columns);

@@ -4,11 +4,15 @@
 
 namespace opo_cmab
 {
-uint32_t weight_index::find(uint64_t weight) const { return _slots.empty() ? NONE : _slots[probe(weight)].number; }
-
 void weight_index::insert(uint64_t weight, uint32_t number)
 {
-  if (2 * _used >= _slots.size()) { grow(); }
+  _largest = std::max(_largest, weight);
+  if (weight >= _direct.size() && 2 * _used >= _slots.size()) { grow(); }
+  if (weight < _direct.size())
+  {
+    _direct[weight] = number;
+    return;
+  }
   auto& slot = _slots[probe(weight)];
   slot.weight = weight;
   slot.number = number;
@@ -28,9 +32,21 @@ void weight_index::grow()
 {
   std::vector<slot> old(std::max<std::size_t>(64, 2 * _slots.size()));
   old.swap(_slots);
+  const std::size_t bytes = _slots.size() * sizeof(slot);
+  if (_largest < bytes / sizeof(uint32_t))
+  {
+    std::size_t size = 64;
+    while (size <= _largest) { size *= 2; }
+    _direct.resize(size, NONE);
+    _slots.clear();
+    _slots.shrink_to_fit();
+    _used = 0;
+  }
   for (const auto& slot : old)
   {
-    if (slot.number != NONE) { _slots[probe(slot.weight)] = slot; }
+    if (slot.number == NONE) { continue; }
+    if (slot.weight < _direct.size()) { _direct[slot.weight] = slot.number; }
+    else { _slots[probe(slot.weight)] = slot; }
   }
 }
 }  // namespace opo_cmab

@@ -8,17 +8,23 @@ namespace opo_cmab
 {
 constexpr uint32_t NONE = UINT32_MAX;  ///< the number of no weight, of no cohort
 
-/// Weight -> its number in the history. Open addressing: looked up for every feature of every prediction.
+/// Weight -> its number in the history, looked up for every feature of every prediction. A hash table with open
+/// addressing, or a plain array once that takes less memory.
 class weight_index
 {
 public:
-  uint32_t find(uint64_t weight) const;
+  uint32_t find(uint64_t weight) const
+  {
+    if (weight < _direct.size()) { return _direct[weight]; }
+    return _slots.empty() ? NONE : _slots[probe(weight)].number;
+  }
   void prefetch(uint64_t weight) const
   {
-    if (!_slots.empty()) { __builtin_prefetch(&_slots[home(weight)]); }
+    if (weight < _direct.size()) { __builtin_prefetch(&_direct[weight]); }
+    else if (!_slots.empty()) { __builtin_prefetch(&_slots[home(weight)]); }
   }
   void insert(uint64_t weight, uint32_t number);  ///< the weight must be new
-  std::size_t bytes() const { return _slots.capacity() * sizeof(slot); }
+  std::size_t bytes() const { return _slots.capacity() * sizeof(slot) + _direct.capacity() * sizeof(uint32_t); }
 
 private:
   class slot
@@ -30,6 +36,8 @@ private:
 
   std::vector<slot> _slots;  // a power of 2
   std::size_t _used = 0;
+  uint64_t _largest = 0;
+  std::vector<uint32_t> _direct;  ///< of each weight below its size: the number
 
   static uint64_t mix(uint64_t bits)  // the finalizer of MurmurHash3
   {
