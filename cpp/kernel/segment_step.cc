@@ -14,7 +14,7 @@ using namespace opo_cmab;
 // exp(-3) by more than a factor of e; or for so many steps. More changes decisions by less than the segments do.
 constexpr double TOLERANCE = 0.1;
 constexpr double LARGE_LOG_SHARE = -3.;
-constexpr int MOST_STEPS = 3;
+constexpr int MOST_STEPS = 2;
 constexpr double LEAST_LOG_SHARE = -60.;
 
 /// \param unplayed set: of each action, its log-weight if it is never played in the segment

@@ -209,7 +209,7 @@ class _Step(NamedTuple):
             losses=self.losses[candidates], decayed=self.decayed[candidates], counts=self.counts[candidates]
         )
         y = c.shares_at_level(highest, np.full(len(candidates), -5.0))
-        for step in (1, 2, 3):
+        for step in (1, 2):
             x = h * np.exp(y)
             bonus = c.bonus(x)
             unclipped = (bonus < 1) & (c.losses - bonus > 0) & (c.losses - bonus < 1)
@@ -218,7 +218,7 @@ class _Step(NamedTuple):
             level = (h - (x - x / slope * residual).sum()) / (x / slope).sum()  # by Newton's method
             move = (level - residual) / slope
             large = (move > 1) & (y + move > -3)
-            if step == 3 or (x * np.abs(move)).sum() + h * large.sum() < 0.1 * h:
+            if step == 2 or (x * np.abs(move)).sum() + h * large.sum() < 0.1 * h:
                 break
             newton = y + np.where(move > 0, move / (1 + np.maximum(move, 0) / 4), move)
             far = (move > 1) | (move < -3)
