@@ -109,12 +109,6 @@ float cost_unit::slope_at(float seen) const
   return b * p * (1.f - p);
 }
 
-double cost_unit::loss_of(double score) const
-{
-  const double value = offset() + scale() * (logistic ? 1. / (1. + std::exp(-score)) : score);
-  return std::min(1., std::max(0., value));
-}
-
 opo_cmab::loss_map cost_unit::loss_map(const range_history& ranges, const segments& past) const
 {
   opo_cmab::loss_map result;

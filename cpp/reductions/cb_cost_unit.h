@@ -44,8 +44,6 @@ public:
   float label_of(float seen) const;
   float slope_at(float seen) const;
 
-  /// A prediction as a loss in [0, 1], of the model as it is.
-  double loss_of(double score) const;
   /// What past predictions mean.
   opo_cmab::loss_map loss_map(const range_history& ranges, const segments& past) const;
 

@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -35,30 +34,14 @@ using namespace VW::LEARNER;
 
 namespace
 {
-/// The mean squared error of the model's predictions, each made before the round was learnt. In units of cost: it need
-/// not change when the range of costs widens.
-class prediction_error
-{
-public:
-  double sum_of_squares = 0.;
-  uint64_t rounds = 0;
-
-  void add(double error)
-  {
-    sum_of_squares += error * error;
-    ++rounds;
-  }
-  double root_mean_square() const { return rounds == 0 ? 0. : std::sqrt(sum_of_squares / static_cast<double>(rounds)); }
-};
-
 class cb_explore_adf_opo_cmab
 {
 public:
-  /// \param noise_scale gamma as a multiple of the model's error; below 0: gamma is as in the settings
-  cb_explore_adf_opo_cmab(const opo_cmab::policy_settings& settings, double noise_scale, float epsilon,
+  /// \param scale gamma as a multiple of the lowest predicted loss; below 0: gamma is as in the settings
+  cb_explore_adf_opo_cmab(const opo_cmab::policy_settings& settings, double scale, float epsilon,
       bool importance_weighted, const opo_cmab::parts& parts, learner& base, VW::workspace& all)
       : _settings(settings)
-      , _noise_scale(noise_scale)
+      , _scale(scale)
       , _epsilon(epsilon)
       , _importance_weighted(importance_weighted)
       , _costs(*parts.costs)
@@ -78,7 +61,7 @@ public:
 
 private:
   opo_cmab::policy_settings _settings;
-  double _noise_scale;
+  double _scale;
   float _epsilon;
   bool _importance_weighted;
   const opo_cmab::cost_unit& _costs;
@@ -88,10 +71,8 @@ private:
   bool _warned_of_no_history = false;
 
   opo_cmab::range_history _ranges;
-  prediction_error _error;
   opo_cmab::policy _policy;
 
-  double noise() const { return _error.root_mean_square() / _costs.range.width(); }
   opo_cmab::step_observer start_explaining(std::size_t actions) const;
   void replay(learner& base, VW::multi_ex& examples);
   void warn_of_no_history();
@@ -122,6 +103,14 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
   VW::explore::enforce_minimum_probability(_epsilon, true, VW::begin_scores(preds), VW::end_scores(preds));
 }
 
+/// Of the losses that the model predicts, in [0, 1].
+double lowest_loss(const VW::action_scores& predictions)
+{
+  float lowest = 1.f;
+  for (const auto& prediction : predictions) { lowest = std::min(lowest, prediction.score); }
+  return std::max(0.f, lowest);
+}
+
 void cb_explore_adf_opo_cmab::replay(learner& base, VW::multi_ex& examples)
 {
   _tap.start_noting(examples.size());
@@ -129,7 +118,7 @@ void cb_explore_adf_opo_cmab::replay(learner& base, VW::multi_ex& examples)
   auto& predictions = _tap.stop_noting();
 
   auto settings = _settings;
-  if (_noise_scale >= 0.) { settings.gamma = _noise_scale * noise(); }
+  if (_scale >= 0.) { settings.gamma = _scale * lowest_loss(examples[0]->pred.a_s); }
   _policy.start(settings, examples.size());
   const auto map = _costs.loss_map(_ranges, predictions.past());
   _policy.replay(predictions, map, start_explaining(examples.size()));
@@ -168,15 +157,7 @@ opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t ac
 void cb_explore_adf_opo_cmab::learn(learner& base, VW::multi_ex& examples)
 {
   if (_tap.history.past().rounds() >= UINT32_MAX - 1) { THROW("--opo_cmab can learn from 2^32 - 2 rounds at most"); }
-  const double cost = opo_cmab::find_observed(examples)->cost;
-  const auto before = _costs;  // the unit of the model that has predicted
   opo_cmab::learn_round(base, examples, _importance_weighted);
-  if (before.range.known())
-  {
-    const auto& range = before.range;
-    const double loss = (cost - range.min()) / range.width();
-    _error.add(range.width() * (loss - before.loss_of(_tap.learnt_prediction())));
-  }
   _ranges.append(_tap.history.past().rounds() + 1, _costs.range);
   _tap.history.end_round();
 }
@@ -188,7 +169,6 @@ void cb_explore_adf_opo_cmab::persist_metrics(VW::metric_sink& metrics) const
   metrics.set_uint("opo_history_entries", _tap.history.entries());
   metrics.set_uint("opo_history_bytes", _tap.history.bytes());
   metrics.set_uint("opo_cost_ranges", _ranges.entries().size());
-  if (_costs.range.known()) { metrics.set_float("opo_noise", static_cast<float>(noise())); }
 }
 
 void cb_explore_adf_opo_cmab::save_load(VW::io_buf& io, bool read, bool text)
@@ -217,8 +197,6 @@ std::string cb_explore_adf_opo_cmab::serialize() const
   const auto append_bytes = [&state](const void* bytes, std::size_t size)
   { state.append(static_cast<const char*>(bytes), size); };
   const uint64_t ranges = _ranges.entries().size();
-  append_bytes(&_error.sum_of_squares, sizeof(_error.sum_of_squares));
-  append_bytes(&_error.rounds, sizeof(_error.rounds));
   append_bytes(&ranges, sizeof(ranges));
   for (const auto& entry : _ranges.entries())
   {
@@ -243,11 +221,7 @@ bool cb_explore_adf_opo_cmab::deserialize(const std::string& state)
       return true;
     };
     uint64_t count = 0;
-    if (!read(&_error.sum_of_squares, sizeof(_error.sum_of_squares)) || !read(&_error.rounds, sizeof(_error.rounds)) ||
-        !read(&count, sizeof(count)) || !(_error.sum_of_squares >= 0.) || count > state.size())
-    {
-      return false;
-    }
+    if (!read(&count, sizeof(count)) || count > state.size()) { return false; }
     std::vector<opo_cmab::range_history::entry> entries(count);
     for (auto& entry : entries)
     {
@@ -340,7 +314,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   float eta = 0.f;
   float gamma = 0.f;
   float beta = 0.f;
-  float noise_scale = 0.f;
+  float scale = 0.f;
   float decay = 0.f;
   int32_t budget = 0;
   bool importance_weighted = false;
@@ -355,33 +329,31 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
                .help("Optimistic policy optimization (OPO-CMAB) exploration"))
       .add(make_option("opo_eta", eta)
                .keep()
-               .default_value(100.f)
+               .default_value(20.f)
                .help(
                    "Learning rate of the policy: the larger, the sooner it concentrates on the action that looks best"))
-      .add(
-          make_option("opo_gamma", gamma)
-              .keep()
-              .default_value(0.1f)
-              .help("Size of the exploration bonus, beta_k = [opo_gamma]*sqrt(k/[num actions]) in round k: the larger, "
-                    "the more is explored"))
+      .add(make_option("opo_gamma", gamma)
+               .keep()
+               .help("Size of the exploration bonus, instead of --opo_scale: beta_k = [opo_gamma]*sqrt(k/[num "
+                     "actions]) in round k. The larger, the more is explored"))
       .add(make_option("opo_beta", beta)
                .keep()
-               .help("Constant size of the exploration bonus, the beta of Algorithm 1, instead of --opo_gamma"))
-      .add(make_option("opo_noise_scale", noise_scale)
+               .help("Constant size of the exploration bonus, the beta of Algorithm 1, instead of --opo_scale"))
+      .add(make_option("opo_scale", scale)
                .keep()
-               .help("Size of the exploration bonus that follows the noise, instead of --opo_gamma: gamma is "
-                     "[opo_noise_scale] times the root mean squared error of the model so far, as a share of the cost "
-                     "range"))
+               .default_value(0.5f)
+               .help("Size of the exploration bonus: gamma is [opo_scale] times the root mean squared error of the "
+                     "model so far, as a share of the cost range. The larger, the more is explored"))
       .add(make_option("opo_decay", decay)
                .keep()
-               .default_value(.9f)
+               .default_value(.8f)
                .help("What is left of the past after a round: pi_{k+1} is proportional to "
                      "pi_k^[opo_decay]*exp(-[opo_eta]*loss). 1 is Algorithm 1; less forgets models that were wrong"))
       .add(make_option("opo_budget", budget)
                .keep()
-               .default_value(0)
-               .help("At most so many steps a decision, and a history of at most so many segments, however long the "
-                     "stream: the longer ago, the coarser. 0 is exact: a step for each past round"))
+               .default_value(64)
+               .help("The past is kept in at most this many segments, and a decision takes at most this many steps, "
+                     "however long the stream. 0 is exact: a step for each past round"))
       .add(make_option("opo_importance_weighted", importance_weighted)
                .keep()
                .help("Weight examples by the inverse of their logged probability when learning, as the paper's "
@@ -390,26 +362,29 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
           make_option("opo_paper", paper)
               .keep()
               .help("The paper's algorithm and nothing of ours: --opo_decay 1 --opo_budget 0 --cb_cost_unit raw, costs "
-                    "from 0 to 1 unless --cb_min_cost and --cb_max_cost say otherwise, --opo_gamma 0.1 unless given"));
+                    "from 0 to 1 unless --cb_min_cost and --cb_max_cost say otherwise; --opo_eta 100 and --opo_gamma "
+                    "0.1 unless given"));
   if (!explorer.add_and_parse(new_options, options)) { return nullptr; }
 
   if (paper)
   {
-    if (options.was_supplied("opo_noise_scale")) { THROW("--opo_paper and --opo_noise_scale: give only one of them"); }
+    if (options.was_supplied("opo_scale")) { THROW("--opo_paper and --opo_scale: give only one of them"); }
+    if (!options.was_supplied("opo_eta")) { eta = 100.f; }
+    if (!options.was_supplied("opo_gamma")) { gamma = 0.1f; }
     imply(options, "opo_decay", decay, 1.f);
     imply(options, "opo_budget", budget, 0);
   }
   std::vector<std::string> bonuses;
-  for (const auto* flag : {"opo_beta", "opo_gamma", "opo_noise_scale"})
+  for (const auto* flag : {"opo_beta", "opo_gamma", "opo_scale"})
   {
     if (options.was_supplied(flag)) { bonuses.emplace_back(flag); }
   }
   if (bonuses.size() > 1) { THROW("--" << bonuses[0] << " and --" << bonuses[1] << ": give only one of them"); }
-  const std::string bonus = bonuses.empty() ? "opo_gamma" : bonuses[0];
+  const std::string bonus = !bonuses.empty() ? bonuses[0] : paper ? "opo_gamma" : "opo_scale";
   opo_cmab::require_nonnegative("--opo_eta", eta);
   opo_cmab::require_nonnegative("--opo_gamma", gamma);
   opo_cmab::require_nonnegative("--opo_beta", beta);
-  opo_cmab::require_nonnegative("--opo_noise_scale", noise_scale);
+  opo_cmab::require_nonnegative("--opo_scale", scale);
   if (!(decay >= 0.f && decay <= 1.f)) { THROW("--opo_decay must be in [0, 1]: " << decay); }
   if (budget < 0 || budget == 1) { THROW("--opo_budget must be 0 (exact) or at least 2: " << budget); }
   if (options.was_supplied("feature_mask")) { THROW("--opo_cmab does not work with --feature_mask"); }
@@ -420,7 +395,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   check_daemon(options, all);
 
   if (!options.was_supplied("no_predict")) { options.insert("no_predict", ""); }  // cb_adf need not predict to learn
-  const float bonus_size = bonus == "opo_beta" ? beta : bonus == "opo_gamma" ? gamma : noise_scale;
+  const float bonus_size = bonus == "opo_beta" ? beta : bonus == "opo_gamma" ? gamma : scale;
   explorer.prepare("opo_cmab", stack_builder, {{"opo_eta", eta}, {"opo_decay", decay}, {bonus.c_str(), bonus_size}});
   opo_cmab::keep_option(options, "opo_budget", std::to_string(budget));
 
@@ -433,8 +408,8 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   settings.gamma = gamma;
   if (bonus == "opo_beta") { settings.beta = beta; }
   return opo_cmab::make_explorer<cb_explore_adf_opo_cmab>(stack_builder, cb_explore_adf_opo_cmab_setup, base, settings,
-      bonus == "opo_noise_scale" ? noise_scale : -1., explorer.epsilon, importance_weighted,
-      opo_cmab::parts_of(stack_builder), *base, all)
+      bonus == "opo_scale" ? scale : -1., explorer.epsilon, importance_weighted, opo_cmab::parts_of(stack_builder),
+      *base, all)
       .set_persist_metrics(persist_metrics)
       .build();
 }

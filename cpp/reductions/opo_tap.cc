@@ -52,9 +52,8 @@ void tap::note_feature(tap& self, float x, uint64_t index)
   self._past.add(self.number_of(index), x, self._all.weights[index]);
 }
 
-void tap::note_weight(tap& self, float x, uint64_t index)
+void tap::note_weight(tap& self, float, uint64_t index)
 {
-  self._learnt_prediction += static_cast<double>(x) * self._all.weights[index];
   self._indices.push_back(index);
   self._learnt.push_back({self.number_of(index), self._all.weights[index], 0.f});
 }
@@ -77,7 +76,6 @@ void tap::learn(learner& base, VW::example& ec)
   look_up_layout();
   _indices.clear();
   _learnt.clear();
-  _learnt_prediction = 0.;
   VW::foreach_feature<tap, uint64_t, note_weight>(_all, ec, *this);
   learn_or_update(base, ec);
   for (std::size_t i = 0; i < _learnt.size(); ++i) { _learnt[i].after = _all.weights[_indices[i]]; }

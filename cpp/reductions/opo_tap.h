@@ -25,9 +25,6 @@ public:
   /// \return those
   past_predictions& stop_noting();
 
-  /// Of the last example learnt: what was predicted for it before.
-  double learnt_prediction() const { return _learnt_prediction; }
-
   void predict(VW::LEARNER::learner& base, VW::example& ec);
   template <void (*learn_or_update)(VW::LEARNER::learner& base, VW::example& ec)>
   void learn(VW::LEARNER::learner& base, VW::example& ec);
@@ -39,7 +36,6 @@ private:
   bool _noting = false;
   std::size_t _noted = 0;  ///< examples
   past_predictions _past;
-  double _learnt_prediction = 0.;
   std::vector<uint64_t> _indices;
   std::vector<weight_history::change> _learnt;
 

@@ -79,11 +79,11 @@ class OPOLearner:
 
     actions: int | None = None
     oracle: Ridge | Regressor = field(default_factory=Ridge)
-    eta: float = 100.0
+    eta: float = 20.0
     gamma: float | None = None
     beta: float | None = None
     noise_scale: float | None = None
-    decay: float = 0.9
+    decay: float = 0.8
     budget: int = 0
     refit: float = 0.1
     min_cost: float | None = None
