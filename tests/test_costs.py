@@ -129,6 +129,20 @@ def test_probabilities_equal_the_algorithm_on_stock_models_of_mapped_costs(ours,
 
 
 @pytest.mark.parametrize("logistic", [False, True], ids=["squared", "logistic"])
+@pytest.mark.parametrize("stream", ["continuous costs", "clicks"])
+def test_by_default_gamma_is_half_the_lowest_loss_that_the_model_predicts(ours, stock, stream, logistic):
+    rounds = STREAMS[stream]()
+    got = ours(f"--cb_explore_adf --opo_cmab -q sa {LOGISTIC if logistic else ''}", rounds)  # within the budget: exact
+    mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, "-q sa", logistic)
+    for t, predictions in enumerate(stock(arguments, mapped, every_model=True)):
+        if mapping.known(t):
+            now = mapping.loss(predictions[-1], mapping.ranges[t - 1])
+            gamma = 0.5 * np.clip(min(now), 0, 1)
+            expected = policies(mapping.losses(predictions[:-1]), eta=20, gamma=gamma, decay=0.8)[-1]
+            assert_allclose(got[t], expected, atol=1e-4, err_msg=f"round {t}")
+
+
+@pytest.mark.parametrize("logistic", [False, True], ids=["squared", "logistic"])
 @pytest.mark.parametrize("stream", STREAMS)
 def test_fastcb_equals_its_formula_on_stock_models_of_mapped_costs(ours, stock, stream, logistic):
     rounds = STREAMS[stream]()

@@ -24,10 +24,10 @@ def trained(arguments, n=70, **more):
 
 
 @pytest.mark.parametrize("loss", ["", LOGISTIC], ids=["squared", "logistic"])
-@pytest.mark.parametrize("budget", ["", "--opo_budget 12"], ids=["exact", "bounded"])
+@pytest.mark.parametrize("budget", [0, 12], ids=["exact", "bounded"])
 @pytest.mark.parametrize("arguments", ["-q ::", "--cubic ssa --opo_decay 1 --opo_eta 5", "--opo_beta 2 -b 5"])
 def test_the_last_policy_is_the_prediction(arguments, budget, loss):
-    workspace = trained(f"{arguments} {budget} {loss}")
+    workspace = trained(f"{arguments} --opo_budget {budget} {loss}")
     for lines in random_rounds(2, n=15, actions=(1, 6)):
         explanation = opo_cmab.explain(workspace, lines)
         assert_allclose(explanation.decision, workspace.predict(lines), atol=1e-6)
@@ -37,10 +37,9 @@ def test_the_last_policy_is_the_prediction(arguments, budget, loss):
 
 
 def test_the_steps_are_algorithm_1():
-    explanation = opo_cmab.explain(
-        trained("-q :: --cb_cost_unit raw --cb_min_cost 0 --cb_max_cost 1 --opo_eta 7 --opo_gamma 0.5 --opo_decay 0.8"),
-        random_rounds(3)[0],
-    )
+    raw = "--cb_cost_unit raw --cb_min_cost 0 --cb_max_cost 1"
+    workspace = trained(f"-q :: {raw} --opo_budget 0 --opo_eta 7 --opo_gamma 0.5 --opo_decay 0.8")
+    explanation = opo_cmab.explain(workspace, random_rounds(3)[0])
     assert_allclose(explanation.policy, policies(explanation.cost, eta=7, gamma=0.5, decay=0.8), atol=1e-6)
     played = np.cumsum(explanation.policy, axis=0)[:-1] - explanation.policy[:-1]
     beta = 0.5 * np.sqrt((explanation.first_round + 1) / explanation.cost.shape[1])

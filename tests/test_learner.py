@@ -243,7 +243,6 @@ def test_the_unit_of_the_costs_does_not_matter(settings):
         given = {"min_cost": a + b * costs.min(), "max_cost": a + b * costs.max()}
         assert learnt(make(False, **settings, **given), x, actions, a + b * costs).cost_range == tuple(given.values())
     assert plain.cost_range[0] <= costs.min()
-    assert plain.noise > 0
 
 
 def test_it_is_uniform_until_two_different_costs_are_seen():
@@ -287,8 +286,8 @@ def test_scikit_learn_can_clone_it():
         ({"min_cost": 1, "max_cost": 1}, "min_cost must be below max_cost"),
         ({"min_cost": 1, "max_cost": np.inf}, "min_cost must be below max_cost"),
         ({"min_cost": "0"}, "min_cost must be below max_cost"),
-        ({"noise_scale": -1}, "noise_scale must be"),
-        ({"noise_scale": 1, "gamma": 1}, "give only one"),
+        ({"scale": -1}, "scale must be"),
+        ({"scale": 1, "gamma": 1}, "give only one"),
         ({"eta": -1}, "eta"),
         ({"decay": 2}, "decay"),
         ({"gamma": 1, "beta": 1}, "give only one"),

@@ -158,9 +158,21 @@ void check_rows(const matrix& predictions, const integers& rows)
   }
 }
 
+/// Of each context, what its bonuses are multiplied by: as many as there are contexts, or none.
+std::vector<double> checked_scales(std::vector<double> scales, std::size_t contexts)
+{
+  const bool good = std::all_of(scales.begin(), scales.end(), [](double s) { return s >= 0. && std::isfinite(s); });
+  if (!good || (!scales.empty() && scales.size() != contexts))
+  {
+    throw std::invalid_argument("scales must be numbers of at least 0, one for each context");
+  }
+  return scales;
+}
+
 /// bounded_policy of many contexts.
 matrix bounded_policies(const matrix& predictions, const integers& rows, const std::vector<uint32_t>& starts,
-    uint32_t budget, double eta, const py::object& gamma, const py::object& beta, double decay)
+    uint32_t budget, double eta, const py::object& gamma, const py::object& beta, double decay,
+    const std::vector<double>& scales)
 {
   if (predictions.ndim() != 2 || rows.ndim() != 2 || rows.shape(1) == 0)
   {
@@ -171,6 +183,7 @@ matrix bounded_policies(const matrix& predictions, const integers& rows, const s
   const auto past = restore_segments(starts, budget, rows.shape(0));
   const auto contexts = static_cast<std::size_t>(predictions.shape(1));
   const auto actions = static_cast<std::size_t>(rows.shape(1));
+  checked_scales(scales, contexts);
   matrix result({contexts, actions});
   const double* f = predictions.data();
   const int64_t* row = rows.data();
@@ -186,7 +199,10 @@ matrix bounded_policies(const matrix& predictions, const integers& rows, const s
       {
         averages[i] = f[static_cast<std::size_t>(row[i]) * contexts + c];
       }
-      policy.start(settings, actions);
+      auto own = settings;
+      own.gamma *= scales.empty() ? 1. : scales[c];
+      own.beta *= scales.empty() ? 1. : scales[c];
+      policy.start(own, actions);
       of_context.assign(past, averages.data(), actions);
       policy.replay(of_context, {});
       std::copy_n(policy.probabilities(), actions, out + c * actions);
@@ -200,10 +216,10 @@ class policy_batch
 {
 public:
   policy_batch(std::size_t contexts, std::size_t actions, double eta, const py::object& gamma, const py::object& beta,
-      double decay)
+      double decay, std::vector<double> scales)
       : _contexts(contexts)
       , _actions(actions)
-      , _batch(make_settings(eta, gamma, beta, decay), contexts, actions)
+      , _batch(make_settings(eta, gamma, beta, decay), contexts, actions, checked_scales(std::move(scales), contexts))
   {
     if (actions == 0) { throw std::invalid_argument("actions must be at least 1"); }
   }
@@ -354,7 +370,7 @@ PYBIND11_MODULE(_kernel, m)
       "pi_{K+1} in at most budget steps, from the average predictions over each segment of the past.");
   m.def("bounded_policies", &bounded_policies, py::arg("predictions"), py::arg("rows"), py::arg("starts"),
       py::kw_only(), py::arg("budget"), py::arg("eta"), py::arg("gamma") = py::none(), py::arg("beta") = py::none(),
-      py::arg("decay") = 1.,
+      py::arg("decay") = 1., py::arg("scales") = std::vector<double>(),
       "bounded_policy of many contexts: predictions has a column for each, rows says for each segment and action which "
       "row of it holds the averages.");
   py::class_<opo_cmab::segments>(m, "Segments", "The past rounds in segments: within a budget, or each by itself.")
@@ -376,9 +392,11 @@ PYBIND11_MODULE(_kernel, m)
   m.def("segment_starts", &segment_starts, py::arg("rounds"), py::kw_only(), py::arg("budget"),
       "The first round of each segment that a budget makes of so many rounds, and their number.");
   py::class_<policy_batch>(m, "PolicyBatch", "The policies of many contexts at once, pi_1 first.")
-      .def(py::init<std::size_t, std::size_t, double, const py::object&, const py::object&, double>(),
+      .def(py::init<std::size_t, std::size_t, double, const py::object&, const py::object&, double,
+               std::vector<double>>(),
           py::arg("contexts"), py::arg("actions"), py::kw_only(), py::arg("eta"), py::arg("gamma") = py::none(),
-          py::arg("beta") = py::none(), py::arg("decay") = 1.)
+          py::arg("beta") = py::none(), py::arg("decay") = 1., py::arg("scales") = std::vector<double>(),
+          "scales: of each context, what its bonuses are multiplied by.")
       .def("step", &policy_batch::step, py::arg("predictions"), py::arg("rows"), py::arg("lengths"),
           "Steps through past rounds, in runs of the same predictors: their lengths, and for each run and action the "
           "row of predictions, which has a column for each context.")

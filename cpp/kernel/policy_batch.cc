@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace
 {
@@ -24,9 +25,10 @@ public:
 
 /// One step of a group of contexts.
 /// \param rows of each action: which row of predictions is its
+/// \param scales of each context: what its bonuses are multiplied by
 OPO_CMAB_VECTORIZED
 void step_group(policy_batch::action_state* states, std::size_t actions, const double* predictions, const int64_t* rows,
-    std::size_t row_size, const round_step& step)
+    std::size_t row_size, const double* scales, const round_step& step)
 {
   const lanes none = {};
   lanes top[VECTORS];
@@ -37,7 +39,7 @@ void step_group(policy_batch::action_state* states, std::size_t actions, const d
     const double* f = predictions + static_cast<std::size_t>(rows[a]) * row_size;
     for (std::size_t i = 0; i < GROUP; i += LANES)
     {
-      const lanes loss = optimistic_loss(load(f + i), step.half_beta * load(s.inverse_count + i));
+      const lanes loss = optimistic_loss(load(f + i), step.half_beta * load(scales + i) * load(s.inverse_count + i));
       const lanes w = step.decay * load(s.log_weight + i) - step.eta * loss;
       store(s.log_weight + i, w);
       top[i / LANES] = max(top[i / LANES], w);
@@ -90,12 +92,15 @@ void step_group(policy_batch::action_state* states, std::size_t actions, const d
 
 namespace opo_cmab
 {
-policy_batch::policy_batch(const policy_settings& settings, std::size_t contexts, std::size_t actions)
+policy_batch::policy_batch(
+    const policy_settings& settings, std::size_t contexts, std::size_t actions, std::vector<double> scales)
     : _settings(settings)
     , _contexts(contexts)
     , _actions(actions)
     , _states((contexts + GROUP - 1) / GROUP * actions)
+    , _scales(std::move(scales))
 {
+  _scales.resize((contexts + GROUP - 1) / GROUP * GROUP, 1.);
   for (auto& s : _states)
   {
     std::fill_n(s.log_weight, GROUP, 0.);
@@ -123,7 +128,7 @@ void policy_batch::step(const runs& past)
     for (const auto& step : steps)
     {
       step_group(&_states[first / GROUP * _actions], _actions, past.predictions + first,
-          past.rows + step.run * _actions, past.row_size, step);
+          past.rows + step.run * _actions, past.row_size, &_scales[first], step);
     }
   }
 }

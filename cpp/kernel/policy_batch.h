@@ -18,7 +18,9 @@ class policy_batch
 {
 public:
   /// pi_1: uniform
-  policy_batch(const policy_settings& settings, std::size_t contexts, std::size_t actions);
+  /// \param scales of each context: what its bonuses are multiplied by; none: 1
+  policy_batch(
+      const policy_settings& settings, std::size_t contexts, std::size_t actions, std::vector<double> scales = {});
 
   /// Past rounds, in runs through which the predictors were the same.
   class runs
@@ -57,5 +59,6 @@ private:
   std::size_t _actions;
   std::size_t _rounds = 0;            ///< stepped through so far
   std::vector<action_state> _states;  ///< of each group, of each action
+  std::vector<double> _scales;        ///< of each context, up to a multiple of GROUP
 };
 }  // namespace opo_cmab

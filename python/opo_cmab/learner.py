@@ -18,7 +18,7 @@ from .oracles import Array, FittedPredictors, LinearPredictors, Numbers, Regress
 __all__ = ["Choice", "OPOLearner"]
 
 RUNS = 128  # whose predictions are computed at once
-NOISE_SCALE = 0.5  # the default
+DEFAULT_SCALE = 0.5
 GROUP = _kernel.PolicyBatch.GROUP
 
 
@@ -62,8 +62,9 @@ class OPOLearner:
         oracle: :class:`Ridge`, or what has scikit-learn's ``fit(X, y)`` and ``predict(X)``: copies of it are fitted.
             Until it has data it predicts a cost a quarter of the range above the best. A decision calls ``predict`` of
             every copy that is kept: with trees set a budget.
-        eta, gamma, beta, noise_scale, decay: as ``--opo_eta`` and so on. One of the three in the middle may be given;
-            otherwise gamma is 0.5 times :attr:`noise`. A constant beta and a decay of 1 are Algorithm 1.
+        eta, gamma, beta, scale, decay: as ``--opo_eta`` and so on. One of the three in the middle may be given;
+            otherwise gamma is 0.5 (``scale``) times the lowest loss that is predicted for the context. A constant beta
+            and a decay of 1 are Algorithm 1.
         budget: as ``--opo_budget``: the past is kept in at most so many segments, each one step of a replay, so that
             there are at most so many predictors of each oracle; 0 is all. The rounds of a segment share a predictor: of
             Ridge the average, of others the one that was in force for longest.
@@ -82,7 +83,7 @@ class OPOLearner:
     eta: float = 20.0
     gamma: float | None = None
     beta: float | None = None
-    noise_scale: float | None = None
+    scale: float | None = None
     decay: float = 0.8
     budget: int = 0
     refit: float = 0.1
@@ -111,11 +112,11 @@ class OPOLearner:
             raise ValueError(f"min_cost must be below max_cost, both finite: {self.min_cost!r} and {self.max_cost!r}")
         if not (_is_integer(self.threads) and self.threads >= 0):
             raise ValueError(f"threads must be a whole number from 0 up: {self.threads!r}")
-        given = [name for name in ("gamma", "beta", "noise_scale") if getattr(self, name) is not None]
+        given = [name for name in ("gamma", "beta", "scale") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{given[0]} and {given[1]}: give only one of them")
-        if self.noise_scale is not None and not 0 <= _number(self.noise_scale) < np.inf:
-            raise ValueError(f"noise_scale must be at least 0 and finite: {self.noise_scale!r}")
+        if self.scale is not None and not 0 <= _number(self.scale) < np.inf:
+            raise ValueError(f"scale must be at least 0 and finite: {self.scale!r}")
         self._models = self.actions or 1
         self._past: LinearPredictors | FittedPredictors | None = None  # from the first round on
         self._features = 0
@@ -125,8 +126,6 @@ class OPOLearner:
         self._numbers = Rows(np.zeros((0, self._models), dtype=np.int64))  # of the predictors in force in each
         self._lengths = Rows(np.zeros(0, dtype=np.int64))  # of each, in rounds
         self._range = CostRange(self.min_cost, self.max_cost)
-        self._squared_error = 0.0  # of all predictions, each before its round was learnt, in units of cost
-        self._predictions = 0
         _kernel.policy(np.zeros((0, 1)), **self._settings)  # refuses bad ones
         self._random = np.random.default_rng(self.seed)
 
@@ -136,18 +135,10 @@ class OPOLearner:
         return (self._range.min, self._range.max) if self._range.known else None
 
     @property
-    def noise(self) -> float:
-        """The root mean squared error of the predictions so far, as a share of the range of costs."""
-        if self._predictions == 0:
-            return 0.0
-        return float(np.sqrt(self._squared_error / self._predictions)) / self._range.width
-
-    @property
     def _settings(self) -> dict[str, Any]:
-        """As the kernel takes them."""
-        gamma = self.gamma
-        if gamma is None and self.beta is None:
-            gamma = (NOISE_SCALE if self.noise_scale is None else self.noise_scale) * self.noise
+        """As the kernel takes them; without gamma and beta, gamma is still to be multiplied by the lowest loss."""
+        scale = DEFAULT_SCALE if self.scale is None else self.scale
+        gamma = scale if self.gamma is None and self.beta is None else self.gamma
         return {"eta": self.eta, "gamma": gamma, "beta": self.beta, "decay": self.decay}
 
     @property
@@ -168,24 +159,30 @@ class OPOLearner:
         count, actions = x.shape[1], self.actions or len(x)
         if self._past is None or count == 0 or not self._range.known:
             return np.full((count, actions), 1 / actions)
+        now = self._table(self._now, x)[self._table_rows(np.arange(self._models)[None], actions)[0]]
+        by_loss = self.gamma is None and self.beta is None
+        scales = np.clip(now.min(axis=0), 0, 1) if by_loss else np.ones(count)
         if count == 1 and not self.budget:
             predictions = self._table(slice(None), x).ravel()[self._table_rows(self._numbers.all, actions)]
             if len(predictions) < self.rounds:
                 predictions = np.repeat(predictions, self._lengths.all, axis=0)
-            return _kernel.policy(predictions, **self._settings)[None]
+            settings = self._settings
+            if by_loss:
+                settings["gamma"] *= scales[0]
+            return _kernel.policy(predictions, **settings)[None]
 
         # Contexts that have the same two best actions lie side by side, which is faster (cpp/kernel/policy_batch.h).
-        now = self._table(self._now, x)[self._table_rows(np.arange(self._models)[None], actions)[0]]
         order = np.lexsort(np.argsort(now, axis=0)[1::-1])
         parts = list(self._parts(actions))
 
         def replay(those: Numbers) -> Array:
+            settings = self._settings | {"scales": scales[those]}
             if self._segments is not None:
                 [(numbers, rows, _)] = parts
                 table, starts = self._table(numbers, x[:, those]), self._segments.starts
-                return _kernel.bounded_policies(table, rows, starts, budget=self.budget, **self._settings)
+                return _kernel.bounded_policies(table, rows, starts, budget=self.budget, **settings)
             block = x[:, np.resize(those, -(-len(those) // GROUP) * GROUP)]
-            batch = _kernel.PolicyBatch(len(those), actions, **self._settings)
+            batch = _kernel.PolicyBatch(len(those), actions, **settings)
             for numbers, rows, lengths in parts:
                 batch.step(self._table(numbers, block), rows, lengths)
             return batch.probabilities()
@@ -223,7 +220,6 @@ class OPOLearner:
         past = self._past or self._no_past(np.shape(context)[-1])
         paid = self._range.clip(paid)
         unit = self._range.unit(paid)
-        predicted = past.predict_now(model, features)
         commit = past.learn(model, features, unit.label(paid))  # what can fail is before this line
 
         self._past, self._features = past, np.shape(context)[-1]
@@ -232,9 +228,6 @@ class OPOLearner:
         if number is not None:
             self._now[model] = number
         was_known = self._range.known
-        if was_known:
-            self._squared_error += (unit.width * (unit.label(paid) + unit.start - unit.loss(predicted))) ** 2
-            self._predictions += 1
         self._range.observe(paid)
         if self._range.known and (relabelling := unit.map_to(self._range.unit(paid))) != (1, 0):
             # Before the range is known nothing is predicted: a past predictor of then stays where models start.

@@ -90,13 +90,17 @@ class Options(_Explorer):
     (interactions, learner, files) goes beside it: ``f"{Options()} -q ua --quiet"``. docs/options.md explains each.
 
     Args:
-        eta: learning rate of the policy (VW's default: 100).
-        gamma: size of the bonus, :math:`\beta_k = \gamma \sqrt{k / |A|}` (0.1).
-        beta: a constant one in its place.
-        decay: what is left of the past after a round (0.9; 1 is Algorithm 1).
-        budget: how many past models are kept, 0 for all of them.
+        eta: learning rate of the policy (VW's default: 20).
+        scale: size of the bonus, :math:`\beta_k = \gamma \sqrt{k / |A|}`, where gamma is this times the lowest loss
+            that is predicted for the context (0.5).
+        gamma: a gamma that does not depend on it.
+        beta: a constant beta.
+        decay: what is left of the past after a round (0.8; 1 is Algorithm 1).
+        budget: how many segments the past is kept in (64); 0 is exact.
         importance_weighted: learn with the inverse of the logged probability as weight.
-        min_cost, max_cost: the range of costs (0, 1).
+        paper: Algorithm 1 to the letter.
+        cost_unit: 'range' (the default) or 'raw'.
+        min_cost, max_cost: the range of costs; an end that is not given is learnt.
         epsilon: the minimum probability of an action is this divided by their number (0).
         loss: squared (the default) or logistic.
     """
@@ -104,7 +108,7 @@ class Options(_Explorer):
     eta: float | None = _flag("opo_eta", _nonnegative)
     gamma: float | None = _flag("opo_gamma", _nonnegative)
     beta: float | None = _flag("opo_beta", _nonnegative)
-    noise_scale: float | None = _flag("opo_noise_scale", _nonnegative)
+    scale: float | None = _flag("opo_scale", _nonnegative)
     decay: float | None = _flag("opo_decay", _fraction)
     budget: int | None = _flag("opo_budget", _budget)
     importance_weighted: bool = _flag("opo_importance_weighted")
@@ -114,11 +118,11 @@ class Options(_Explorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [name for name in ("gamma", "beta", "noise_scale") if getattr(self, name) is not None]
+        given = [name for name in ("gamma", "beta", "scale") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{given[0]} and {given[1]}: give only one of them")
         if self.paper:
-            for name, implied in {"noise_scale": None, "decay": 1, "budget": 0, "cost_unit": "raw"}.items():
+            for name, implied in {"scale": None, "decay": 1, "budget": 0, "cost_unit": "raw"}.items():
                 if getattr(self, name) not in (None, implied):
                     raise ValueError(f"paper implies {name} {implied}: {getattr(self, name)!r}")
 

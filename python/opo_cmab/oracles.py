@@ -91,10 +91,6 @@ class LinearPredictors:
 
         return commit
 
-    def predict_now(self, model: int, x: Array) -> float:
-        """What the model predicts as it is."""
-        return float(x @ self._now[model])
-
     def relabel(self, scale: float, shift: float, past_too: bool) -> Numbers:
         """All labels y become scale * y + shift, and each model is fitted to them. Past predictors follow, if asked.
 
@@ -170,9 +166,6 @@ class FittedPredictors:
         for row, (regressor, scale, shift) in zip(table, past, strict=True):
             row[:] = shift if regressor is None else shift + scale * self._predict_one(regressor, x)
         return table
-
-    def predict_now(self, model: int, x: Array) -> float:
-        return float(self.predict(np.array([self._now[model]]), x[None])[0, 0])
 
     def relabel(self, scale: float, shift: float, past_too: bool) -> Numbers:
         """As of LinearPredictors, but what is fitted stays, with its predictions mapped, until the next fit."""
