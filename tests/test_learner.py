@@ -42,7 +42,7 @@ def learnt(learner: OPOLearner, x, actions, costs) -> OPOLearner:
 
 
 def make(joint: bool, **settings) -> OPOLearner:
-    return OPOLearner(**{"actions": None if joint else ACTIONS, "seed": 0, **settings})
+    return OPOLearner(**{"actions": None if joint else ACTIONS, "seed": 0, "budget": 0, **settings})
 
 
 def with_constant(x):

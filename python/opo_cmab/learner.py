@@ -85,7 +85,7 @@ class OPOLearner:
     beta: float | None = None
     scale: float | None = None
     decay: float = 0.8
-    budget: int = 0
+    budget: int = 64
     refit: float = 0.1
     min_cost: float | None = None
     max_cost: float | None = None
