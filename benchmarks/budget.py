@@ -25,7 +25,7 @@ from benchmarks.vw import round_losses
 BUDGETS = (16, 32, 64)
 ROWS = (500, 6000)
 LARGE = (6, 26, 727)  # letter, nursery, 2dplanes: too many rows for the exact algorithm in seconds
-SETTINGS = {"eta": 100.0, "gamma": 0.3, "decay": 0.8}
+SETTINGS = {"eta": 20.0, "gamma": 0.2, "decay": 0.8}
 
 Row = dict[str, Any]
 
