@@ -34,8 +34,8 @@ PROBLEMS = {
     "cost = -reward": -1,
 }
 
-# Algorithm 1 needs a larger bonus than the paper's gamma of 0.1. With --opo_paper and --ftrl, p was on the two problems,
-# on seeds that are not used below:
+# Algorithm 1 needs a larger bonus than the paper's gamma of 0.1. With --opo_paper and --ftrl, p was on the two
+# problems, on seeds that are not used below:
 #   gamma 0.1: 0.41 and 0.81, 0.5: 0.31 and 0.40, 1: 0.41 and 0.34, 3: 0.56 and 0.58
 # It hardly depends on eta (1: 0.38 and 0.43 in place of 0.41 and 0.34).
 OURS = "OPO-CMAB, Algorithm 1"
