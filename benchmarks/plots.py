@@ -9,7 +9,6 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from benchmarks import ranking
-from benchmarks.algorithms import ALGORITHMS
 
 # A colour for each algorithm of the paper, shared by its variants; the line tells these apart.
 COLOURS = {
@@ -24,12 +23,15 @@ COLOURS = {
     "cover": "#e377c2",
     "softmax": "#f0a030",
 }
-DASHES = {"Supervised": "4 2", "-fixed": "5 2", "-opt": "5 2", "-unweighted": "5 2", "-forgetting": "1 1.5"}
+DASHES = {"Supervised": "4 2", "-default": "1 1.5", "-mapped": "3 1"} | dict.fromkeys(
+    ("-fixed", "-opt", "-unweighted"), "5 2"
+)
 POINTS = 75  # of a curve; more cannot be seen
 
 
 def colour(algorithm: str) -> str:
-    return COLOURS[ALGORITHMS[algorithm].paper or algorithm]
+    """Variants have the colour of what they are variants of."""
+    return COLOURS[max((name for name in COLOURS if algorithm.startswith(name)), key=len)]
 
 
 def dashes(algorithm: str) -> str:
