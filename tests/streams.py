@@ -4,6 +4,7 @@ Imports vowpalwabbit only when it runs, on whichever engine the process has.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,17 +46,22 @@ def random_rounds(
     return rounds
 
 
-def with_probability_one(rounds: list[list[str]]) -> list[list[str]]:
-    """The same rounds with every logged probability 1: mtr then learns with no importance weight."""
+def relabel(rounds: list[list[str]], change: Callable[[str, str], tuple[str, str]]) -> list[list[str]]:
+    """The same rounds with other costs and probabilities."""
 
-    def relabel(line: str) -> str:
+    def changed(line: str) -> str:
         label, bar, features = line.partition("|")
         if ":" not in label:
             return line
-        action, cost, _ = label.split(":")
-        return f"{action}:{cost}:1 {bar}{features}"
+        action, cost, p = label.split(":")
+        return f"{action}:{':'.join(change(cost, p.strip()))} {bar}{features}"
 
-    return [[relabel(line) for line in lines] for lines in rounds]
+    return [[changed(line) for line in lines] for lines in rounds]
+
+
+def with_probability_one(rounds: list[list[str]]) -> list[list[str]]:
+    """The same rounds with every logged probability 1: mtr then learns with no importance weight."""
+    return relabel(rounds, lambda cost, _: (cost, "1"))
 
 
 def without_labels(rounds: list[list[str]]) -> list[list[str]]:

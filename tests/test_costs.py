@@ -6,6 +6,7 @@ import json
 import numpy as np
 import opo_cmab
 import pytest
+import streams
 from formulas import fastcb, sigmoid, squarecb
 from numpy.testing import assert_allclose
 from opo_cmab.costs import CostRange
@@ -21,15 +22,7 @@ OPO = "--cb_explore_adf --opo_cmab --opo_eta 10 --opo_gamma 0.5 --opo_decay 0.8 
 
 def relabel(rounds, new_cost):
     """The same rounds with other costs."""
-
-    def line(text):
-        label, bar, features = text.partition("|")
-        if ":" not in label:
-            return text
-        action, cost, p = label.split(":")
-        return f"{action}:{new_cost(float(cost)):.9g}:{p.strip()} {bar}{features}"
-
-    return [[line(text) for text in lines] for lines in rounds]
+    return streams.relabel(rounds, lambda cost, p: (f"{new_cost(float(cost)):.9g}", p))
 
 
 def costs_of(rounds):
@@ -231,6 +224,13 @@ def test_a_model_saved_at_any_point_goes_on_with_the_range_that_it_has_learnt(ou
 
 
 # -- what a user sees -------------------------------------------------------------------------------------------------
+
+
+def test_an_explanation_says_that_no_range_is_known_yet():
+    with Workspace("--cb_explore_adf --opo_cmab --quiet") as workspace:
+        explanation = opo_cmab.explain(workspace, ["|a b", "|a c"])
+        assert np.isnan(explanation.cost_range).all()
+        assert explanation.decision.tolist() == [0.5, 0.5]
 
 
 def test_the_policy_is_uniform_until_two_different_costs_are_seen(ours):

@@ -3,6 +3,7 @@
 #include "vw/core/vw_fwd.h"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -13,8 +14,8 @@ namespace opo_cmab
 class explanation
 {
 public:
-  double min_cost = 0.;  ///< the range of costs now
-  double max_cost = 0.;
+  double min_cost = std::numeric_limits<double>::quiet_NaN();  ///< the range of costs now; not a number: not known yet
+  double max_cost = std::numeric_limits<double>::quiet_NaN();
   std::vector<uint64_t> first_rounds;  ///< of each step, counted from 0
   std::vector<uint64_t> rounds;        ///< how many: 1 without a budget
   std::vector<double> losses;          ///< predicted by the model of the round, mapped to [0, 1] but not clipped

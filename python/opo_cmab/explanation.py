@@ -43,7 +43,7 @@ class Explanation:
     cost: NDArray[np.float64]  #: predicted by the step's model, in the range of costs
     bonus: NDArray[np.float64]  #: for exploration; 1 is the width of the range of costs
     optimistic_loss: NDArray[np.float64]  #: the cost, mapped to [0, 1], less the bonus, clipped
-    cost_range: tuple[float, float]
+    cost_range: tuple[float, float]  #: in use; not numbers while it is not known yet
     policy: NDArray[np.float64]  #: before each step, and in one more row after the last: the decision, before --epsilon
 
     @property
