@@ -10,6 +10,8 @@
 // Costs in any unit: the range that they lie in, which makes losses in [0, 1] of them. Pure math, nothing of VW.
 namespace opo_cmab
 {
+constexpr double LARGEST_START = 0.25;  ///< of cost_range::start
+
 /// The range of the costs. An end that is not given is learnt: it moves out to the costs that are seen.
 class cost_range
 {
@@ -51,8 +53,6 @@ public:
   bool restore(const state& saved);
 
 private:
-  static constexpr double LARGEST_START = 0.25;
-
   bool _min_is_fixed = false;
   bool _max_is_fixed = false;
   double _min = std::numeric_limits<double>::infinity();
