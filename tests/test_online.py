@@ -1,6 +1,7 @@
 """The online problems: what they say of their costs is so, and the runs can be stopped and gone on with."""
 
 import json
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -28,9 +29,10 @@ def test_a_problem_is_known_by_its_seed(family, split):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_splits_share_neither_parameters_nor_seeds(family):
-    assert FAMILIES[family].choose != FAMILIES[family].report
-    params = small(family)
-    assert make_problem(family, params, "choose", 0).shared != make_problem(family, params, "report", 0).shared
+    for one, other in combinations(SPLITS, 2):
+        assert FAMILIES[family].params(one) != FAMILIES[family].params(other)
+        params = small(family)
+        assert make_problem(family, params, one, 0).shared != make_problem(family, params, other, 0).shared
 
 
 @pytest.mark.parametrize("split", SPLITS)

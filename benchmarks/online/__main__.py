@@ -1,7 +1,8 @@
 """Explorers on online problems with exact regret: VW's at their defaults, and peers from their own packages.
 
-Problems are of 11 families (docs/online.md), each in two variants with other parameters and seeds: defaults are chosen
-on the split "choose", and reported on "report". The measure is regret as a share of that of playing at random.
+Problems are of 12 families (docs/online.md), each in three variants with other parameters and seeds: defaults are
+chosen on the splits "choose" and "seen", and reported on "report". The measure is regret as a share of that of playing
+at random.
 
 Results, in OUT: online.md, online.csv, online.tex and online.svg; by_family.csv and .tex; runs.jsonl, a line for each
 finished run. Killed and started again, it goes on where it was.

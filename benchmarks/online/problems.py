@@ -1,8 +1,8 @@
 """The online problems: families of contextual bandits whose expected costs are known, so that regret is exact.
 
-Each family has two variants of other parameters and other seeds: "choose", on which defaults may be chosen, and
-"report", which is not looked at meanwhile (docs/online.md). A click costs -1, as in VW's tutorials, unless the family
-is about something else.
+Each family has three variants with different parameters and seeds. Defaults may be chosen on "choose" and on "seen",
+which reported once and has been looked at since. "report" is not looked at meanwhile (docs/online.md). A click
+costs -1, as in VW's tutorials, unless the family is about something else.
 """
 
 import zlib
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Params = dict[str, Any]
-Split = Literal["choose", "report"]
-SPLITS: tuple[Split, ...] = ("choose", "report")
+Split = Literal["choose", "seen", "report"]
+SPLITS: tuple[Split, ...] = ("choose", "seen", "report")
 VERSION = 1  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
 
 
@@ -169,16 +169,36 @@ def heavy_tails(rng: np.random.Generator, rounds: int, users: int, articles: int
     return Problem(**common, expected=list(expected), costs=list(expected * noise))
 
 
+def sales(
+    rng: np.random.Generator,
+    rounds: int,
+    users: int,
+    articles: int,
+    rates: tuple[float, float],
+    values: tuple[float, float],
+) -> Problem:
+    """Most rounds cost 0, and now and then there is a sale, which costs minus its value. Each user and article has a
+    rate and a mean value of its own; single values vary around it (log-normally, by half of it)."""
+    common, user = _by_user(rng, rounds, users, articles)
+    rate = rng.uniform(*rates, size=(users, articles))[user]
+    value = rng.uniform(*values, size=(users, articles))[user]
+    spread = 0.5
+    values_drawn = value * rng.lognormal(-(spread**2) / 2, spread, size=value.shape)
+    sold = rng.uniform(size=rate.shape) < rate
+    return Problem(**common, expected=list(-rate * value), costs=list(np.where(sold, -values_drawn, 0.0)))
+
+
 @dataclass(frozen=True)
 class Family:
     title: str
     make: Callable[..., Problem]
     choose: Params
+    seen: Params
     report: Params
     other_unit: bool = False  # costs go beyond [-1, 1]
 
     def params(self, split: Split) -> Params:
-        return self.choose if split == "choose" else self.report
+        return {"choose": self.choose, "seen": self.seen, "report": self.report}[split]
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -186,74 +206,93 @@ FAMILIES: Mapping[str, Family] = {
         "certain rewards",
         preferences,
         choose={"rounds": 2000, "users": 2, "times": 2, "articles": 7},
-        report={"rounds": 2000, "users": 3, "times": 2, "articles": 9},
+        seen={"rounds": 2000, "users": 3, "times": 2, "articles": 9},
+        report={"rounds": 2500, "users": 4, "times": 2, "articles": 10},
     ),
     "change": Family(
         "change half way",
         preferences,
         choose={"rounds": 2000, "users": 2, "times": 2, "articles": 6, "changes": True},
-        report={"rounds": 3000, "users": 3, "times": 2, "articles": 8, "changes": True},
+        seen={"rounds": 3000, "users": 3, "times": 2, "articles": 8, "changes": True},
+        report={"rounds": 2400, "users": 2, "times": 3, "articles": 7, "changes": True},
     ),
     "noisy": Family(
         "noisy clicks",
         clicks,
         choose={"rounds": 2000, "users": 4, "articles": 5, "best": 0.6, "others": [0.3, 0.3]},
-        report={"rounds": 3000, "users": 8, "articles": 4, "best": 0.6, "others": [0.3, 0.3]},
+        seen={"rounds": 3000, "users": 8, "articles": 4, "best": 0.6, "others": [0.3, 0.3]},
+        report={"rounds": 2500, "users": 6, "articles": 6, "best": 0.55, "others": [0.25, 0.25]},
     ),
     "rare": Family(
         "rare clicks, 1 to 15 %",
         clicks,
         choose={"rounds": 3000, "users": 3, "articles": 5, "best": 0.12, "others": [0.01, 0.06]},
-        report={"rounds": 3000, "users": 2, "articles": 8, "best": 0.15, "others": [0.01, 0.08]},
+        seen={"rounds": 3000, "users": 2, "articles": 8, "best": 0.15, "others": [0.01, 0.08]},
+        report={"rounds": 3000, "users": 4, "articles": 6, "best": 0.1, "others": [0.01, 0.05]},
     ),
     "linear": Family(
         "linear, costs 0/1",
         linear,
         choose={"rounds": 2000, "features": 5, "actions": 4},
-        report={"rounds": 2000, "features": 8, "actions": 6},
+        seen={"rounds": 2000, "features": 8, "actions": 6},
+        report={"rounds": 2500, "features": 6, "actions": 5},
     ),
     "items": Family(
         "items with features",
         items,
         choose={"rounds": 2000, "topics": 3, "catalogue": 30, "fewest": 5, "most": 5, "rate": 0.8},
-        report={"rounds": 2000, "topics": 5, "catalogue": 60, "fewest": 4, "most": 10, "rate": 0.6},
+        seen={"rounds": 2000, "topics": 5, "catalogue": 60, "fewest": 4, "most": 10, "rate": 0.6},
+        report={"rounds": 2500, "topics": 4, "catalogue": 45, "fewest": 3, "most": 8, "rate": 0.7},
     ),
     "many": Family(
         "many actions",
         clicks,
         choose={"rounds": 2000, "users": 2, "articles": 30, "best": 0.7, "others": [0.05, 0.3]},
-        report={"rounds": 2000, "users": 2, "articles": 80, "best": 0.8, "others": [0.0, 0.4]},
+        seen={"rounds": 2000, "users": 2, "articles": 80, "best": 0.8, "others": [0.0, 0.4]},
+        report={"rounds": 2500, "users": 3, "articles": 50, "best": 0.75, "others": [0.05, 0.35]},
     ),
     "units": Family(
         "another unit",
         units,
         choose={"rounds": 2000, "users": 3, "articles": 4, "low": 5, "high": 60, "noise": 10},  # cents
-        report={"rounds": 2000, "users": 4, "articles": 6, "low": 100, "high": 900, "noise": 150},  # milliseconds
+        seen={"rounds": 2000, "users": 4, "articles": 6, "low": 100, "high": 900, "noise": 150},  # milliseconds
+        report={"rounds": 2500, "users": 5, "articles": 5, "low": 20, "high": 400, "noise": 60},
         other_unit=True,
     ),
     "heavy": Family(
         "heavy tails",
         heavy_tails,
         choose={"rounds": 2000, "users": 3, "articles": 4, "shape": 3.0},
-        report={"rounds": 2000, "users": 4, "articles": 5, "shape": 2.2},
+        seen={"rounds": 2000, "users": 4, "articles": 5, "shape": 2.2},
+        report={"rounds": 2500, "users": 2, "articles": 6, "shape": 2.5},
+        other_unit=True,
+    ),
+    "revenue": Family(
+        "rare sales",
+        sales,
+        choose={"rounds": 3000, "users": 2, "articles": 4, "rates": [0.02, 0.1], "values": [10, 50]},
+        seen={"rounds": 3000, "users": 3, "articles": 5, "rates": [0.03, 0.12], "values": [5, 100]},
+        report={"rounds": 3000, "users": 2, "articles": 6, "rates": [0.02, 0.15], "values": [20, 80]},
         other_unit=True,
     ),
     "delayed": Family(
         "costs come in batches",
         clicks,
         choose={"rounds": 2000, "users": 3, "articles": 4, "best": 0.6, "others": [0.3, 0.3], "batch": 100},
-        report={"rounds": 3000, "users": 5, "articles": 6, "best": 0.7, "others": [0.2, 0.4], "batch": 100},
+        seen={"rounds": 3000, "users": 5, "articles": 6, "best": 0.7, "others": [0.2, 0.4], "batch": 100},
+        report={"rounds": 2400, "users": 4, "articles": 5, "best": 0.65, "others": [0.25, 0.35], "batch": 80},
     ),
     "few": Family(
         "few rounds",
         clicks,
         choose={"rounds": 100, "users": 2, "articles": 4, "best": 0.8, "others": [0.2, 0.2]},
-        report={"rounds": 100, "users": 3, "articles": 3, "best": 0.9, "others": [0.1, 0.3]},
+        seen={"rounds": 100, "users": 3, "articles": 3, "best": 0.9, "others": [0.1, 0.3]},
+        report={"rounds": 120, "users": 2, "articles": 5, "best": 0.85, "others": [0.15, 0.25]},
     ),
 }
 
 
 def make_problem(family: str, params: Params, split: Split, seed: int) -> Problem:
-    """The same for the same arguments; of the two splits no seed is the other's."""
+    """The same for the same arguments; no seed of one split is another's."""
     rng = np.random.default_rng([SPLITS.index(split), zlib.crc32(family.encode()), seed])
     return FAMILIES[family].make(rng, **params)
