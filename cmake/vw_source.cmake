@@ -2,10 +2,11 @@
 # Sets VW_VERSION, VW_SHA256, VW_CACHE_DIR and VW_SOURCE_DIR. Also runs as a script, to ask where the source is:
 #   cmake -P cmake/vw_source.cmake
 
-file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/vw/requirements.txt" pin REGEX "^vowpalwabbit==")
-string(REGEX MATCH "==([0-9.]+) --hash=sha256:([0-9a-f]+)" pin "${pin}")
+# The version is that of the Python half, our dependency. The hash is that of its source distribution.
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../pyproject.toml" pin REGEX "\"vowpalwabbit==")
+string(REGEX MATCH "vowpalwabbit==([0-9.]+)" pin "${pin}")
 set(VW_VERSION ${CMAKE_MATCH_1})
-set(VW_SHA256 ${CMAKE_MATCH_2})
+set(VW_SHA256 ff90d52858b73b8264ecf9259e436dccf1acff651c1bebd34042fcfb8bc886ec)
 
 # VW_OPO_CMAB_CACHE, else the platform's usual place.
 if(DEFINED ENV{VW_OPO_CMAB_CACHE})
@@ -44,10 +45,10 @@ function(vw_fetch_source)
   message(STATUS "Fetching the source of vowpalwabbit ${VW_VERSION} with pip (36 MB, once a machine)")
   set(download "${VW_CACHE_DIR}/download")
   file(REMOVE_RECURSE "${download}")
+  file(WRITE "${download}/requirements.txt" "vowpalwabbit==${VW_VERSION} --hash=sha256:${VW_SHA256}\n")
   execute_process(
     COMMAND "${Python_EXECUTABLE}" -m pip download --quiet --disable-pip-version-check --no-deps
-            --no-binary vowpalwabbit --require-hashes -r "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/vw/requirements.txt"
-            --dest "${download}"
+            --no-binary vowpalwabbit --require-hashes -r "${download}/requirements.txt" --dest "${download}"
     RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR

@@ -100,7 +100,7 @@ def test_rows_describe_themselves(whole):
         assert row["command"] == ALGORITHMS[row["algorithm"]].command(row["actions"], row["params"])
         assert row["pv_loss"] == pytest.approx(row["losses"].count("1") / row["rows"])
         assert row["error"] is None
-        assert re.search(r"vw-opo-cmab \S+, VW 9.11.9, build [0-9a-f]{12}$", row["versions"])
+        assert re.search(r"vw-opo-cmab \S+, VW [0-9.]+, build [0-9a-f]{12}$", row["versions"])
     phases = [row["phase"] for row in rows(whole)]
     assert (phases.count("tuning"), phases.count("test")) == (2 * (5 + 30 + 30), 2 * 3 * 2)
 
