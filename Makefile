@@ -80,14 +80,15 @@ build/sanitized/built: $(VENV)/installed $(VENV)/test-tools
 sanitize: build/sanitized/built
 	@echo "== Testing under the sanitizers"
 	$(SANITIZED) -m pytest -m "not slow" \
-	  tests/test_kernel.py tests/test_explain.py tests/test_explorers.py tests/test_learner.py tests/test_opo_cmab.py
+	  tests/test_costs.py tests/test_explain.py tests/test_explorers.py tests/test_kernel.py tests/test_learner.py \
+	  tests/test_opo_cmab.py
 
 # Random lines, flags and model files, under the sanitizers: make fuzz MINUTES=30 SEED=1 (docs/fuzzing.md).
 MINUTES ?= 5
 SEED ?= 0
 fuzz: build/sanitized/built
 	@echo "== Fuzzing for $(MINUTES) minutes"
-	$(SANITIZED) tests/fuzz.py --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
+	$(SANITIZED) -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 
 $(VENV)/package-tools: $(VENV)/pip
 	@echo "== Installing what packaging needs"

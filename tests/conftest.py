@@ -4,7 +4,6 @@ In this process vowpalwabbit runs on our engine. Stock VW, the published wheel, 
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +11,16 @@ from pathlib import Path
 import opo_cmab  # noqa: F401  before vowpalwabbit
 import pytest
 from hypothesis import settings
-from streams import Predictions, run
+
+from tests.helpers import VW
+from tests.helpers.streams import Predictions, run
 
 settings.register_profile("seeded", derandomize=True, deadline=None)
 settings.load_profile("seeded")
 
-VW = os.environ.get("OPO_CMAB_TEST_VW") or Path(sys.executable).parent / "vw"  # our program; make sanitize sets another
-STOCK_RUN = "import json, sys; from streams import run; json.dump(run(**json.load(sys.stdin)), sys.stdout)"
+STOCK_RUN = (
+    "import json, sys; from tests.helpers.streams import run; json.dump(run(**json.load(sys.stdin)), sys.stdout)"
+)
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +52,7 @@ def stock():
             capture_output=True,
             text=True,
             timeout=300,
-            cwd=Path(__file__).parent,
+            cwd=Path(__file__).parent.parent,
         )
         assert process.returncode == 0, process.stderr
         return json.loads(process.stdout)

@@ -31,12 +31,13 @@ from itertools import count, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fuzz_input import any_flags, damage, damage_field, good_flags, noisy_json, noisy_text
 from joblib import Parallel, delayed
-from model_file import ModelFile
-from streams import random_rounds, to_text, without_labels
 
-VW = Path(os.environ.get("OPO_CMAB_TEST_VW") or Path(sys.executable).parent / "vw")
+from tests.helpers import VW
+from tests.helpers.fuzz_input import any_flags, damage, damage_field, good_flags, noisy_json, noisy_text
+from tests.helpers.model_file import ModelFile
+from tests.helpers.streams import random_rounds, to_text, without_labels
+
 SUPPRESSIONS = Path(__file__).parent / "lsan.supp"
 TIMEOUT = 60.0
 HALF_A_DIGIT = 5.1e-7  # vw prints six digits after the point
@@ -302,7 +303,9 @@ def report(ends: Counter[tuple[str, str]], seed: int, minutes: float) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=1, help="how long to go on (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the cases (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="cases at once (default: %(default)s)")

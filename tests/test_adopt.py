@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from opo_cmab.adopt import adopt, main
 from opo_cmab.reference import policies
-from streams import random_rounds, with_probability_one
+
+from tests.helpers.streams import random_rounds, with_probability_one
 
 STOCK = [
     "--squarecb --gamma_scale 5",

@@ -22,10 +22,10 @@ from opo_cmab.compare.estimate import Estimate, Passes, estimate, student_quanti
 from opo_cmab.compare.replay import Plan, Run, replay
 from opo_cmab.compare.verdict import verdict
 from scipy import stats
-from streams import dsjson, to_text
 
 from benchmarks import obd
 from benchmarks.replay_study import PROBLEMS, play
+from tests.helpers.streams import dsjson, to_text
 
 ROOT = Path(__file__).parent.parent
 TWO = {"epsilon-greedy": "", "FastCB": "--fastcb"}

@@ -6,13 +6,14 @@ import json
 import numpy as np
 import opo_cmab
 import pytest
-import streams
-from formulas import fastcb, sigmoid, squarecb
 from numpy.testing import assert_allclose
 from opo_cmab.costs import CostRange
 from opo_cmab.reference import policies
-from streams import random_rounds, with_probability_one, without_labels, write
 from vowpalwabbit import Workspace
+
+from tests.helpers import streams
+from tests.helpers.formulas import fastcb, sigmoid, squarecb
+from tests.helpers.streams import random_rounds, with_probability_one, without_labels, write
 
 LOGISTIC = "--loss_function logistic"
 EXPLORERS = ["--opo_cmab", "--fastcb", "--adacb"]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from numpy.testing import assert_allclose
-from streams import random_rounds
+
+from tests.helpers.streams import random_rounds
 
 ROOT = Path(__file__).parent.parent
 NEW_FLAGS = ["--cb_explore_adf --fastcb", "--cb_explore_adf --adacb", "--cb_adf --cb_cost_unit raw"]

@@ -10,8 +10,9 @@ import pytest
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose
 from opo_cmab.reference import policies
-from streams import random_rounds
 from vowpalwabbit import Workspace
+
+from tests.helpers.streams import random_rounds
 
 LOGISTIC = "--loss_function logistic"
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from formulas import adacb, fastcb, plausible, sigmoid, squarecb
 from numpy.testing import assert_allclose
-from streams import random_rounds, with_probability_one, write
+
+from tests.helpers.formulas import adacb, fastcb, plausible, sigmoid, squarecb
+from tests.helpers.streams import random_rounds, with_probability_one, write
 
 INTERACTIONS = "-q sa"
 EXPLORERS = ["--fastcb", "--adacb"]

@@ -1,10 +1,11 @@
 """A short fuzzing run, always the same. `make fuzz` goes on, with other seeds and under the sanitizers."""
 
-import fuzz
 import pytest
-from fuzz_input import noisy_text
-from model_file import ModelFile
-from streams import random_rounds, write
+
+from tests import fuzz
+from tests.helpers.fuzz_input import noisy_text
+from tests.helpers.model_file import ModelFile
+from tests.helpers.streams import random_rounds, write
 
 SEED = 0
 CASES = {kind.__name__: 15 for kind in fuzz.KINDS} | {"same_stream": 3}  # this one starts a Python

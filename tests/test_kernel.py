@@ -5,12 +5,13 @@ import random
 
 import numpy as np
 import pytest
-from fuzz_input import damage_field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 from opo_cmab import _kernel, reference
+
+from tests.helpers.fuzz_input import damage_field
 
 LOSS = st.floats(-0.5, 1.5, width=32)
 PREDICTIONS = st.tuples(st.integers(0, 90), st.integers(1, 6)).flatmap(

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import VW
-from formulas import sigmoid
 from numpy.testing import assert_allclose
 from opo_cmab._kernel import bounded_policy, segment_starts
 from opo_cmab.reference import policies, policy
-from streams import dsjson, random_rounds, to_text, with_probability_one, without_labels, write
 
 from benchmarks import load
+from tests.helpers import VW
+from tests.helpers.formulas import sigmoid
+from tests.helpers.streams import dsjson, random_rounds, to_text, with_probability_one, without_labels, write
 
 MODELS = Path(__file__).parent / "models"
 SETTINGS = {"eta": 10.0, "gamma": 0.5, "decay": 1.0}

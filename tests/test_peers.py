@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from conftest import VW
-from streams import random_rounds, write
 from vw_executor.vw import ExecutionStatus, Vw
+
+from tests.helpers import VW
+from tests.helpers.streams import random_rounds, write
 
 OPO = "--cb_explore_adf --opo_cmab -q sa"
 

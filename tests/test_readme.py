@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import VW
-from streams import random_rounds, write
+
+from tests.helpers import VW
+from tests.helpers.streams import random_rounds, write
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import VW
+
+from tests.helpers import VW
 
 TEXT = (Path(__file__).parent.parent / "docs" / "upstream.md").read_text()
 COMMANDS = re.findall(r"^```sh\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)

@@ -4,7 +4,8 @@ import multiprocessing
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
-from streams import random_rounds
+
+from tests.helpers.streams import random_rounds
 
 ARGUMENTS = [
     "--cb_explore_adf --opo_cmab -q sa",
@@ -17,7 +18,8 @@ STREAMS = [random_rounds(seed, n=80) for seed in range(len(ARGUMENTS))]
 
 def run(arguments, rounds):
     import opo_cmab  # noqa: F401  a worker that was spawned has nothing imported yet
-    import streams
+
+    from tests.helpers import streams
 
     return streams.run(arguments, rounds)
 

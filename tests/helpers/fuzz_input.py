@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from streams import dsjson, to_text
+from tests.helpers.streams import dsjson, to_text
 
 
 def number(rng: random.Random, low: float, high: float) -> str:
