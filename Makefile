@@ -48,7 +48,7 @@ $(VENV)/peer-tools: $(VENV)/pip
 
 reproduce: $(VENV)/installed $(VENV)/benchmark-tools
 	@echo "== The paper's comparison (results/paper; interrupted, it goes on where it stopped)"
-	$(BIN)/python benchmarks/reproduce.py --suite paper --jobs $(JOBS)
+	$(BIN)/python -m benchmarks.reproduce --suite paper --jobs $(JOBS)
 
 test: $(VENV)/installed $(VENV)/test-tools
 	@echo "== Testing"
@@ -81,7 +81,7 @@ sanitize: build/sanitized/built
 	@echo "== Testing under the sanitizers"
 	$(SANITIZED) -m pytest -m "not slow" \
 	  tests/test_costs.py tests/test_explain.py tests/test_explorers.py tests/test_kernel.py tests/test_learner.py \
-	  tests/test_opo_cmab.py
+	  tests/test_opo_cmab.py tests/test_daemon.py::test_a_daemon_learns_saves_on_command_and_goes_on_from_the_file
 
 # Random lines, flags and model files, under the sanitizers: make fuzz MINUTES=30 SEED=1 (docs/fuzzing.md).
 MINUTES ?= 5

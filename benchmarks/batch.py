@@ -6,17 +6,20 @@ time. Results: OUT/batch.md and OUT/batch.csv.
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from opo_cmab import OPOLearner
 
-from benchmarks.program import make_parser, table, where, write
+from benchmarks.shared.program import count, directory, option, parse, where, write
+from benchmarks.shared.tables import markdown_of
 
 ACTIONS, FEATURES = 10, 20
 GOAL = 5
-ROUNDS = [100, 1000, 3000]
+ROUNDS = (100, 1000, 3000)
 LEARNERS: dict[str, dict[str, Any]] = {
     "ridge": {},
     "ridge, one thread": {"threads": 1},
@@ -70,32 +73,32 @@ def report(rows: Sequence[dict[str, Any]], place: dict[str, Any]) -> str:
         f"for ridge is {GOAL} times faster. {place['cores']} cores of {place['machine']}, {place['date']}, "
         f"`python -m benchmarks.batch`. {place['versions']}.",
         "",
-        *table(
-            ["", "rounds learnt", "one by one, ms", "at once, ms", "times faster", "largest difference"],
-            [
-                [
-                    *[r["learner"], f"{r['rounds']:,}", f"{1e3 * r['seconds_one_by_one']:.0f}"],
-                    *[
-                        f"{1e3 * r['seconds_at_once']:.1f}",
-                        f"{r['times_faster']:.1f}",
-                        f"{r['largest_difference']:.0e}",
-                    ],
-                ]
-                for r in rows
-            ],
+        *markdown_of(
+            [{**r, "one_ms": 1e3 * r["seconds_one_by_one"], "all_ms": 1e3 * r["seconds_at_once"]} for r in rows],
+            {
+                "": "{learner}",
+                "rounds learnt": "{rounds:,}",
+                "one by one, ms": "{one_ms:.0f}",
+                "at once, ms": "{all_ms:.1f}",
+                "times faster": "{times_faster:.1f}",
+                "largest difference": "{largest_difference:.0e}",
+            },
         ),
     ]
     return "\n".join(text) + "\n"
 
 
+@dataclass(frozen=True)
+class Options:
+    rounds: Sequence[int] = option(ROUNDS, "rounds learnt before", metavar="N")
+    contexts: int = count(1000)
+    repeats: int = count(5, "times that everything is run")
+    learners: Sequence[str] = option(tuple(LEARNERS), "(default: all)", choices=LEARNERS)
+    out: Path = directory("batch")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = make_parser("batch", __doc__)
-    add = parser.add_argument
-    add("--rounds", nargs="+", type=int, default=ROUNDS, metavar="N", help="rounds learnt before")
-    add("--contexts", type=int, default=1000, metavar="N", help="(default: %(default)s)")
-    add("--repeats", type=int, default=5, metavar="N", help="times that everything is run (default: %(default)s)")
-    add("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS), help="(default: all)")
-    options = parser.parse_args(arguments)
+    options = parse(Options, "batch", __doc__, arguments)
     rows = [compare(name, k, options.contexts, options.repeats) for name in options.learners for k in options.rounds]
     place = where()
     write("batch", pd.DataFrame(rows).assign(**place), report(rows, place), options.out)

@@ -4,30 +4,30 @@ to 6,000 rows in OpenML's cache (else scikit-learn's), and how near other ways t
 Results: OUT/budget.md and OUT/budget.csv.
 """
 
-import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import opo_cmab
 import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from opo_cmab.compare.rows import Row
 from scipy.stats import wilcoxon
 from tqdm import tqdm
 
-from benchmarks.datasets import Dataset, available, builtin, load, to_vw
-from benchmarks.program import make_parser, table, where, write
-from benchmarks.vw import round_losses
+from benchmarks.shared.datasets import Dataset, available, builtin, load, to_vw
+from benchmarks.shared.program import count, directory, option, parse, processes, where, write
+from benchmarks.shared.tables import markdown, markdown_of
+from benchmarks.shared.vw import round_losses
 
 BUDGETS = (16, 32, 64)
 ROWS = (500, 6000)
 LARGE = (6, 26, 727)  # letter, nursery, 2dplanes: too many rows for the exact algorithm in seconds
 SETTINGS = {"eta": 20.0, "gamma": 0.2, "decay": 0.8}
-
-Row = dict[str, Any]
 
 
 def flags(budget: int) -> str:
@@ -144,7 +144,6 @@ def distances(dataset: Dataset, rounds: int = 2000, seed: int = 0) -> list[Row]:
 
 
 def report(losses: pd.DataFrame, large: pd.DataFrame, ways: pd.DataFrame, place: Row, permutations: int) -> str:
-    found = differences(losses)
     text = [
         "# What a budget costs in quality",
         "",
@@ -156,15 +155,20 @@ def report(losses: pd.DataFrame, large: pd.DataFrame, ways: pd.DataFrame, place:
         f"{losses['rows'].min():,} to {losses['rows'].max():,} rows, permutations of each: {permutations}, the same "
         "for all. Difference: with the budget less without. p: Wilcoxon signed-rank test over the data sets.",
         "",
-        *table(
-            ["N", "loss", "exact", "mean difference", "sd", "largest", "better", "equal", "worse", "p"],
-            [
-                [
-                    *[f"{r.budget}", f"{r.loss:.4f}", f"{r.exact:.4f}", f"{r.mean:+.4f}", f"{r.sd:.4f}"],
-                    *[f"{r.largest:.4f}", f"{r.better}", f"{r.equal}", f"{r.worse}", f"{r.p:.2g}"],
-                ]
-                for r in found.itertuples()
-            ],
+        *markdown_of(
+            differences(losses).to_dict("records"),
+            {
+                "N": "{budget}",
+                "loss": "{loss:.4f}",
+                "exact": "{exact:.4f}",
+                "mean difference": "{mean:+.4f}",
+                "sd": "{sd:.4f}",
+                "largest": "{largest:.4f}",
+                "better": "{better}",
+                "equal": "{equal}",
+                "worse": "{worse}",
+                "p": "{p:.2g}",
+            },
         ),
         "",
         "## Other ways to divide the past",
@@ -172,7 +176,7 @@ def report(losses: pd.DataFrame, large: pd.DataFrame, ways: pd.DataFrame, place:
         "Distance (total variation) from the exact decision on contexts of the same data sets, from round 500 on, for "
         "as many segments; and for the last N rounds alone.",
         "",
-        *table(
+        *markdown(
             ["way", *(f"N = {budget}" for budget in BUDGETS)],
             [
                 [str(way), *(f"{distance:.4f}" for distance in row)]
@@ -185,20 +189,22 @@ def report(losses: pd.DataFrame, large: pd.DataFrame, ways: pd.DataFrame, place:
             "",
             f"## Large sets, N = {BUDGETS[1]}",
             "",
-            *table(
-                ["data set", "rows", "loss", "seconds"],
-                [[f"{r.dataset}", f"{r.rows:,}", f"{r.pv_loss:.4f}", f"{r.seconds:.1f}"] for r in large.itertuples()],
+            *markdown_of(
+                large.to_dict("records"),
+                {"data set": "{dataset}", "rows": "{rows:,}", "loss": "{pv_loss:.4f}", "seconds": "{seconds:.1f}"},
             ),
         ]
     return "\n".join(text) + "\n"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser("budget", __doc__, jobs=True)
-    add = parser.add_argument
-    add("--datasets", nargs="+", type=int, metavar="ID", help="OpenML ids (default: all of 500 to 6,000 rows)")
-    add("--permutations", type=int, default=3, metavar="N", help="of the rows of each set (default: %(default)s)")
-    return parser.parse_args(arguments)
+@dataclass(frozen=True)
+class Options:
+    datasets: Sequence[int] | None = option(
+        None, "OpenML ids (default: all of 500 to 6,000 rows)", nargs="+", type=int, metavar="ID"
+    )
+    permutations: int = count(3, "of the rows of each set")
+    jobs: int = processes()
+    out: Path = directory("budget")
 
 
 def choose_datasets(ids: Sequence[int] | None) -> list[Dataset]:
@@ -209,7 +215,7 @@ def choose_datasets(ids: Sequence[int] | None) -> list[Dataset]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
+    options = parse(Options, "budget", __doc__, arguments)
     datasets = choose_datasets(options.datasets)
     parallel = Parallel(n_jobs=options.jobs, return_as="generator_unordered")
     tasks = [delayed(run)(d, p, b) for d in datasets for p in range(options.permutations) for b in (0, *BUDGETS)]

@@ -6,20 +6,23 @@ No range is given, so ours learn it; beside that, costs 0/1 with the right range
 Results: OUT/costs.md and OUT/costs.csv. The online problems with and without the range: python -m benchmarks.online.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from opo_cmab.compare.rows import Row
 from tqdm import tqdm
 
-from benchmarks.datasets import BAKEOFF, Dataset, available, builtin, load
 from benchmarks.online.explorers import VWBandit
 from benchmarks.online.problems import Problem
 from benchmarks.online.simulate import play
-from benchmarks.program import make_parser, table, where, write
+from benchmarks.shared.datasets import BAKEOFF, Dataset, available, builtin, load
+from benchmarks.shared.program import count, directory, option, parse, processes, where, write
+from benchmarks.shared.tables import markdown
 
 UNITS = {"0/1": (0.0, 1.0), "-1/0": (-1.0, 0.0), "0/100": (0.0, 100.0), "-50/50": (-50.0, 50.0)}
 GIVEN = "0/1, range given"
@@ -30,8 +33,6 @@ EXPLORERS = {
     "SquareCB": "--squarecb",
     "SquareCB, mapped": "--squarecb --cb_cost_unit range",
 }
-
-Row = dict[str, Any]
 
 
 def as_problem(dataset: Dataset, seed: int, right: float, wrong: float) -> Problem:
@@ -88,24 +89,24 @@ def report(results: pd.DataFrame, place: Row) -> str:
         f"Mean share of wrong classes over {results['dataset'].nunique()} data sets, runs of each: "
         f"{results['seed'].nunique()}. No range is given but in the last column.",
         "",
-        *table(
+        *markdown(
             ["explorer", *means.columns], [[str(name), *(f"{x:.4f}" for x in row)] for name, row in means.iterrows()]
         ),
     ]
     return "\n".join(text) + "\n"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser("costs", __doc__, jobs=True)
-    add = parser.add_argument
-    add("--explorers", nargs="+", choices=EXPLORERS, default=list(EXPLORERS), metavar="NAME", help="(default: all)")
-    add("--max-rows", type=int, default=6000, metavar="N", help="leave out larger sets (default: %(default)s)")
-    add("--seeds", type=int, default=1, metavar="N", help="runs on each set (default: %(default)s)")
-    return parser.parse_args(arguments)
+@dataclass(frozen=True)
+class Options:
+    explorers: Sequence[str] = option(tuple(EXPLORERS), "(default: all)", choices=EXPLORERS, metavar="NAME")
+    max_rows: int = option(6000, "leave out larger sets", metavar="N")
+    seeds: int = count(1, "runs on each set")
+    jobs: int = processes()
+    out: Path = directory("costs")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
+    options = parse(Options, "costs", __doc__, arguments)
     here = set(available())
     sets = [load(did) for did in tqdm(BAKEOFF, desc="reading", unit="set") if did in here] or builtin()
     tasks = [

@@ -5,6 +5,7 @@ answers those of the command line? Results: OUT/long_run.md and OUT/long_run.csv
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,11 +13,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import opo_cmab  # noqa: F401  before vowpalwabbit
 import pandas as pd
+from opo_cmab.compare.rows import Row
 from vowpalwabbit import Workspace
 
-from benchmarks.load import requests
-from benchmarks.program import Row, make_parser, table, where, write
-from benchmarks.speed import run_vw
+from benchmarks.shared.daemon import requests
+from benchmarks.shared.program import count, directory, parse, where, write
+from benchmarks.shared.tables import markdown_of
+from benchmarks.shared.vw import run_vw
 
 HALF_A_DIGIT = 5.1e-7  # vw prints six digits after the point
 ARGUMENTS = "--cb_explore_adf --opo_cmab --opo_budget 64 -q ua"
@@ -80,22 +83,28 @@ def report(rows: Sequence[Row], place: Row) -> str:
         "process, Python included. An answer is another if it differs by more than half of the last digit that `vw -p` "
         "prints, the sixth.",
         "",
-        *table(
-            ["learns", "memory MB", "ms a round", "answers other than the command line's"],
-            [
-                [f"{r['learns']:,}", f"{r['memory_mb']:.1f}", f"{r['ms_a_round']:.3f}", f"{r['different']}"]
-                for r in rows
-            ],
+        *markdown_of(
+            rows,
+            {
+                "learns": "{learns:,}",
+                "memory MB": "{memory_mb:.1f}",
+                "ms a round": "{ms_a_round:.3f}",
+                "answers other than the command line's": "{different}",
+            },
         ),
     ]
     return "\n".join(text) + "\n"
 
 
+@dataclass(frozen=True)
+class Options:
+    rounds: int = count(1_000_000)
+    marks: int = count(10, "rows of the table")
+    out: Path = directory("load")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = make_parser("long_run", __doc__, out="load")
-    parser.add_argument("--rounds", type=int, default=1_000_000, metavar="N", help="(default: %(default)s)")
-    parser.add_argument("--marks", type=int, default=10, metavar="N", help="rows of the table (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    options = parse(Options, "long_run", __doc__, arguments)
     place = where()
     rows = run(options.rounds, options.marks)
     write("long_run", pd.DataFrame(rows).assign(**place), report(rows, place), options.out)

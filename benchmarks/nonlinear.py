@@ -7,6 +7,7 @@ Results: OUT/nonlinear.md, OUT/nonlinear.csv and OUT/nonlinear.svg.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import numpy as np
 import opo_cmab
 import pandas as pd
 from joblib import Parallel, delayed
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from opo_cmab.compare.rows import Row
 from sklearn.ensemble import GradientBoostingRegressor
 
-from benchmarks.program import make_parser, table, where, write
+from benchmarks.shared.plots import svg
+from benchmarks.shared.program import count, directory, parse, processes, where, write
+from benchmarks.shared.tables import markdown
 
 BEST_OF_BAND = np.array([0, 2, 1, 3, 2, 0, 3, 1])
 ACTIONS, FEATURES = 4, 3
@@ -90,7 +93,7 @@ def cumulative_regret(name: str, rounds: int, seed: int) -> Array:
     return regret.cumsum()
 
 
-def report(results: pd.DataFrame, place: dict[str, Any]) -> str:
+def report(results: pd.DataFrame, place: Row) -> str:
     last = results[results["round"] == results["round"].max()].groupby("bandit", sort=False)["regret"]
     rounds = results["round"].max()
     text = [
@@ -100,7 +103,7 @@ def report(results: pd.DataFrame, place: dict[str, Any]) -> str:
         f"{rounds * (OTHER_LOSS - BEST_LOSS) * (1 - 1 / ACTIONS):.0f}. {place['machine']}, {place['date']}, "
         f"`python -m benchmarks.nonlinear`. {place['versions']}.",
         "",
-        *table(
+        *markdown(
             ["", "mean", "lowest", "highest"],
             [[str(name), *(f"{v:.0f}" for v in (r.mean(), r.min(), r.max()))] for name, r in last],
         ),
@@ -108,7 +111,7 @@ def report(results: pd.DataFrame, place: dict[str, Any]) -> str:
     return "\n".join(text) + "\n"
 
 
-def plot(results: pd.DataFrame, path: Path) -> None:
+def plot(results: pd.DataFrame) -> str:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     for name, rows in results.groupby("bandit", sort=False):
@@ -119,16 +122,19 @@ def plot(results: pd.DataFrame, path: Path) -> None:
     axes.set_ylabel("regret")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    with rc_context({"svg.hashsalt": "nonlinear"}):  # the same numbers give the same file
-        figure.savefig(path, metadata={"Date": None})
+    return svg(figure, "nonlinear")
+
+
+@dataclass(frozen=True)
+class Options:
+    rounds: int = count(1000)
+    seeds: int = count(2, "runs of each bandit")
+    jobs: int = processes()
+    out: Path = directory("nonlinear")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = make_parser("nonlinear", __doc__, jobs=True)
-    add = parser.add_argument
-    add("--rounds", type=int, default=1000, metavar="N", help="(default: %(default)s)")
-    add("--seeds", type=int, default=2, metavar="N", help="runs of each bandit (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    options = parse(Options, "nonlinear", __doc__, arguments)
 
     runs = [(name, seed) for name in BANDITS for seed in range(options.seeds)]
     regrets = Parallel(n_jobs=options.jobs)(delayed(cumulative_regret)(name, options.rounds, s) for name, s in runs)
@@ -141,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
     )
     write("nonlinear", results.round(3), report(results, where()), options.out)
-    plot(results, options.out / "nonlinear.svg")
+    (options.out / "nonlinear.svg").write_text(plot(results))
 
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@ Data from st-tech/zr-obp, CC BY 4.0. It is not part of this project: OBD_DIR nam
 `python -m benchmarks.obd --campaign men log.txt`, then `python -m opo_cmab.compare log.txt --vw "-q ui"`.
 """
 
-import argparse
 import csv
 import os
 from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
 from pathlib import Path
+
+from benchmarks.shared.program import option, parse
 
 CAMPAIGNS = ("men", "women")
 
@@ -36,13 +38,14 @@ def write_log(directory: Path, campaign: str, log: Path) -> int:
     return count
 
 
+@dataclass(frozen=True)
+class Options:
+    log: Path = option(MISSING, "to write", type=Path)
+    campaign: str = option("men", choices=CAMPAIGNS)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.obd", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--campaign", choices=CAMPAIGNS, default="men", help="(default: %(default)s)")
-    parser.add_argument("log", type=Path, help="to write")
-    options = parser.parse_args(arguments)
+    options = parse(Options, "obd", __doc__, arguments)
     if "OBD_DIR" not in os.environ:
         raise SystemExit("OBD_DIR does not name a copy of the data set")
     print(write_log(Path(os.environ["OBD_DIR"]), options.campaign, options.log), "rounds")

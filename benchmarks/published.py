@@ -11,8 +11,8 @@ is right; "position" is the published code. Two traits of it are left out: it do
 predictions up by a hash of the first ten feature values. Results: OUT/published.csv and OUT/published.md.
 """
 
-import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 from tqdm import tqdm
 
-from benchmarks import tables
-from benchmarks.algorithms import FLAGS, MARGINS, Params, papers_choice
-from benchmarks.datasets import PAPER, Dataset
-from benchmarks.program import make_parser, write
-from benchmarks.reproduce import choose_datasets
+from benchmarks.comparison import tables
+from benchmarks.comparison.algorithms import FLAGS, MARGINS, Params, papers_choice
+from benchmarks.shared.datasets import PAPER, Dataset, choose
+from benchmarks.shared.program import count, directory, option, parse, processes, write
+from benchmarks.shared.tables import markdown
 
 Reading = Literal["action", "position"]
 OPO = "OPO-CMAB"
@@ -46,7 +46,7 @@ class Round(NamedTuple):
 
 
 def rounds(
-    dataset: Dataset, order: Sequence[int], params: Params, reading: Reading, seed: Sequence[int]
+    dataset: Dataset, order: Iterable[int], params: Params, reading: Reading, seed: Sequence[int]
 ) -> Iterator[Round]:
     """A bandit on the classes of a data set, as cbify makes it."""
     import opo_cmab  # before vowpalwabbit
@@ -69,7 +69,7 @@ def rounds(
         present = past[-1]
         if reading == "position":
             past = np.sort(past, axis=1)
-        policy = opo_cmab.policy(past[:-1], eta=params["eta"], gamma=params["gamma"])
+        policy = opo_cmab.policy(past[:-1], eta=float(params["eta"]), gamma=float(params["gamma"]))
         if reading == "position":
             by_place, policy = policy, np.empty_like(policy)
             policy[np.argsort(present, kind="stable")] = by_place
@@ -104,7 +104,7 @@ def compare(others: pd.DataFrame, simulated: pd.DataFrame) -> str:
         "",
         f"With the paper's settings and its names of features, on {simulated['dataset'].nunique()} of its 18 data sets "
         f"with {simulated['permutation'].nunique()} permutations: `python -m benchmarks.published`. The others by "
-        "`python benchmarks/reproduce.py --params paper --feature-names published`.",
+        "`python -m benchmarks.reproduce --params paper --feature-names published`.",
         "",
         f"Mean PV loss of the engine's {OPO}: {others.loc[others['algorithm'] == OPO, 'mean'].mean():.4f}. Simulated, "
         f"predictions read by action (the same algorithm): {means['action'].mean():.4f}; read by position (the "
@@ -124,34 +124,27 @@ def compare(others: pd.DataFrame, simulated: pd.DataFrame) -> str:
         wins = tables.wins_as_the_paper_counts(tables.by_dataset(table, "mean")).set_index("algorithm")
         counts[f"by {reading}"] = wins["ties_to_the_first_by_name"].to_dict()
         for row in tables.words_of_the_paper(table).to_dict("records"):
-            words.append(f"| {row['dataset']} | by {reading} | {row['here']} | {row['kendall_tau']:.2f} |")
-    text += ["| | " + " | ".join(tables.PAPERS_WINS) + " |", "| :-- |" + " --: |" * len(tables.PAPERS_WINS)]
-    text += [
-        f"| {name} | " + " | ".join(str(count[algorithm]) for algorithm in tables.PAPERS_WINS) + " |"
-        for name, count in counts.items()
-    ]
+            words.append([str(row["dataset"]), f"by {reading}", row["here"], f"{row['kendall_tau']:.2f}"])
+    won = [[name, *(str(wins[algorithm]) for algorithm in tables.PAPERS_WINS)] for name, wins in counts.items()]
+    text += markdown(["", *tables.PAPERS_WINS], won, left=1)
     text += ["", "The order of final PV losses, best first, and Kendall's tau with the paper's words:", ""]
-    text += ["| data set | OPO-CMAB | order | tau |", "| --: | :-- | :-- | --: |", *words]
+    text += markdown(["data set", OPO, "order", "tau"], words, left=3)
     return "\n".join(text) + "\n"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser("published", __doc__, jobs=True)
-    add = parser.add_argument
-    add("--permutations", type=int, default=10, metavar="N", help="(default: %(default)s)")
-    add("--seed", type=int, default=0, metavar="N", help="of the permutations (default: %(default)s)")
-    add(
-        "--others",
-        type=Path,
-        default=Path("results/paper-published-paper-params/pv_loss.csv"),
-        metavar="FILE",
-        help="the other algorithms' losses (default: %(default)s)",
+@dataclass(frozen=True)
+class Options:
+    permutations: int = count(10)
+    seed: int = option(0, "of the permutations", metavar="N")
+    others: Path = option(
+        Path("results/paper-published-paper-params/pv_loss.csv"), "the other algorithms' losses", metavar="FILE"
     )
-    return parser.parse_args(arguments)
+    jobs: int = processes()
+    out: Path = directory("published")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
+    options = parse(Options, "published", __doc__, arguments)
 
     def run(dataset: Dataset, permutation: int, reading: Reading) -> dict[str, Any]:
         order = np.random.default_rng([options.seed, permutation]).permutation(dataset.rows)
@@ -161,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         row = {"dataset": dataset.did, "reading": reading, "permutation": permutation}
         return {**row, "pv_loss": np.mean([r.cost for r in played])}
 
-    datasets, _ = choose_datasets(PAPER, max_rows=6000)
+    datasets, _ = choose(PAPER, max_rows=6000)
     readings: tuple[Reading, ...] = ("action", "position")
     tasks = [delayed(run)(d, p, r) for d in datasets for p in range(options.permutations) for r in readings]
     finished = Parallel(n_jobs=options.jobs, return_as="generator")(tasks)

@@ -7,20 +7,22 @@ logarithms, with an exact least-squares oracle. Here VW's online learner takes i
 Results: OUT/regret.md, OUT/regret.csv and OUT/regret.svg.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
+from opo_cmab.compare.rows import Row
 from tqdm import tqdm
 
-from benchmarks.program import make_parser, write
+from benchmarks.shared.plots import svg
+from benchmarks.shared.program import count, directory, option, parse, processes, write
+from benchmarks.shared.tables import markdown
 
 ACTIONS = 4
 
@@ -53,9 +55,7 @@ EXPLORERS = {
 #   --ftrl: 0.41 and 0.34, --ftrl --ftrl_alpha 0.2: 0.32 and 0.53, --sgd -l 2: 0.42 and 0.62,
 #   -l 0.1: 0.46 and 0.66, VW's default learner: 0.70 and 0.55
 LEARNER = "--ftrl"
-HORIZONS = [500, 1000, 2000, 4000, 8000]
-
-Row = dict[str, Any]
+HORIZONS = (500, 1000, 2000, 4000, 8000)
 
 
 def draw(rounds: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -138,23 +138,18 @@ def report(results: pd.DataFrame) -> str:
         "of regret ~ K^p, fitted to the means; in brackets the lowest and the highest of a seed.",
     ]
     for problem, on_problem in results.groupby("problem", sort=False):
-        text += [
-            "",
-            f"## {problem}",
-            "",
-            "| explorer | flags | " + " | ".join(f"K = {k:,}" for k in horizons) + " | p |",
-            "| :-- | :-- | " + "--: | " * len(horizons) + "--: |",
-        ]
+        lines = []
         for explorer, rows in on_problem.groupby("explorer", sort=False):
             means = rows.groupby("rounds")["regret"].mean()
             each = [exponent(r["rounds"], r["regret"]) for _, r in rows.groupby("seed")]
             p = f"{exponent(means.index, means):.2f} ({min(each):.2f} to {max(each):.2f})"
-            cells = [explorer, f"`{rows['flags'].iloc[0]}`", *(f"{m:.0f}" for m in means), p]
-            text.append("| " + " | ".join(cells) + " |")
+            lines.append([str(explorer), f"`{rows['flags'].iloc[0]}`", *(f"{m:.0f}" for m in means), p])
+        columns = ["explorer", "flags", *(f"K = {k:,}" for k in horizons), "p"]
+        text += ["", f"## {problem}", "", *markdown(columns, lines, left=2)]
     return "\n".join(text) + "\n"
 
 
-def plot(results: pd.DataFrame, path: Path) -> None:
+def plot(results: pd.DataFrame) -> str:
     """Mean regret by the number of rounds, with a band from the lowest to the highest seed."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     all_axes = figure.subplots(1, len(PROBLEMS), sharey=True)
@@ -173,39 +168,27 @@ def plot(results: pd.DataFrame, path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     all_axes[0].set_ylabel("regret")
     all_axes[0].legend(frameon=False)
-    with rc_context({"svg.hashsalt": "regret"}):  # the same numbers give the same file
-        figure.savefig(path, metadata={"Date": None})
+    return svg(figure, "regret")
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser("regret", __doc__, jobs=True)
-    add = parser.add_argument
-    add(
-        "--horizons",
-        nargs="+",
-        type=int,
-        default=HORIZONS,
-        metavar="K",
-        help=f"numbers of rounds, at least two (default: {' '.join(map(str, HORIZONS))})",
-    )
-    add("--seeds", type=int, default=10, metavar="N", help="runs of each explorer (default: %(default)s)")
-    add(
-        "--learner",
-        default=LEARNER,
-        metavar="FLAGS",
-        help="VW's learner, as in --learner='-l 0.1' (default: %(default)s)",
-    )
-    options = parser.parse_args(arguments)
-    if len(set(options.horizons)) < 2 or min(options.horizons) < 1:
-        parser.error("--horizons takes at least two numbers from 1 up")
-    return options
+@dataclass(frozen=True)
+class Options:
+    horizons: Sequence[int] = option(HORIZONS, "numbers of rounds, at least two", metavar="K")
+    seeds: int = count(10, "runs of each explorer")
+    learner: str = option(LEARNER, "VW's learner, as in --learner='-l 0.1'", metavar="FLAGS")
+    jobs: int = processes()
+    out: Path = directory("regret")
+
+    def __post_init__(self) -> None:
+        if len(set(self.horizons)) < 2 or min(self.horizons) < 1:
+            raise ValueError("--horizons takes at least two numbers from 1 up")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
+    options = parse(Options, "regret", __doc__, arguments)
     results = simulate(options.learner, options.horizons, options.seeds, options.jobs)
     write("regret", results, report(results), options.out)
-    plot(results, options.out / "regret.svg")
+    (options.out / "regret.svg").write_text(plot(results))
 
 
 if __name__ == "__main__":

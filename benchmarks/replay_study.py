@@ -5,8 +5,6 @@ Results: OUT/compare.md and OUT/compare.csv. Finished logs are kept in OUT/logs.
 started again, it goes on.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +19,13 @@ import opo_cmab
 import pandas as pd
 from numpy.typing import NDArray
 from opo_cmab.compare import EXPLORERS
+from opo_cmab.compare.rows import Key, Row, Rows
 from scipy.stats import spearmanr
 from tqdm import tqdm
 from vowpalwabbit import Workspace
 
-from benchmarks.program import Row, make_parser, table, where, write
+from benchmarks.shared.program import count, directory, option, parse, where, write
+from benchmarks.shared.tables import markdown_of
 
 Context = tuple[str, NDArray[np.float64]]  # what VW sees of it, and the expected cost of each action
 
@@ -58,7 +58,7 @@ def one_hot(means: NDArray[np.float64]) -> Callable[[np.random.Generator], Conte
 
 def dense(weights: NDArray[np.float64]) -> Callable[[np.random.Generator], Context]:
     def draw(rng: np.random.Generator) -> Context:
-        x = rng.uniform(size=weights.shape[1])
+        x = rng.uniform(size=weights.shape[1:])
         return " ".join(f"x{i}:{v:.4f}" for i, v in enumerate(x)), 0.5 + weights @ (x - 0.5)
 
     return draw
@@ -96,6 +96,15 @@ LOGGING: Mapping[str, Logging] = MappingProxyType(
 FEATURES = "-q ua"
 DIFFER = 0.02  # explorers differ on a problem if their true costs are this far apart, in widths of the cost range
 LOG_SEED = 1_000_000
+
+
+@dataclass(frozen=True)
+class Options:
+    logs: int = count(25, "of each problem and policy")
+    logging: Sequence[str] = option(tuple(LOGGING), "(default: all)", choices=LOGGING, metavar="POLICY")
+    passes: int = count(12)
+    truth_runs: int = count(200, "real runs of an explorer")
+    out: Path = directory("compare")
 
 
 def draw_action(p: NDArray[np.float64], rng: np.random.Generator) -> int:
@@ -150,7 +159,7 @@ def truth(problem: str, explorer: str, rounds: int, runs: int, out: Path) -> NDA
     return result
 
 
-def one_log(problem: str, policy: str, number: int, options: argparse.Namespace) -> list[Row]:
+def one_log(problem: str, policy: str, number: int, options: Options) -> list[Row]:
     """A row for each explorer: what the comparison says from a log, as any user would get it."""
     start = time.perf_counter()
     of, how = PROBLEMS[problem], LOGGING[policy]
@@ -175,22 +184,23 @@ def one_log(problem: str, policy: str, number: int, options: argparse.Namespace)
     return rows
 
 
-def run_logs(options: argparse.Namespace) -> pd.DataFrame:
-    file = options.out / "logs.jsonl"
+def key(row: Row) -> Key:
+    return row["problem"], row["policy"], row["log"], row["explorer"]
+
+
+def run_logs(options: Options) -> pd.DataFrame:
     options.out.mkdir(parents=True, exist_ok=True)
-    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    done = {(row["problem"], row["policy"], row["log"]) for row in rows}
+    rows = Rows(options.out / "logs.jsonl", key)
+    last = list(EXPLORERS)[-1]  # a log whose rows a kill has cut short is made again
     wanted = [(problem, policy, n) for n in range(options.logs) for policy in options.logging for problem in PROBLEMS]
-    with file.open("a") as output:
-        for order in tqdm([order for order in wanted if order not in done], unit="log", mininterval=10):
-            new = one_log(*order, options)
-            output.write("".join(json.dumps(row) + "\n" for row in new))
-            output.flush()
-            rows += new
-    return pd.DataFrame(rows)
+    missing = [order for order in wanted if (*order, last) not in rows]
+    for problem, policy, number in tqdm(missing, unit="log", mininterval=10):
+        for row in one_log(problem, policy, number, options):
+            rows.add(row)
+    return pd.DataFrame(rows.values())
 
 
-def beside_truth(rows: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
+def beside_truth(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """With the true cost of each explorer over as many rounds, and that of the first explorer."""
     most = int(rows["rounds"].max())
 
@@ -241,7 +251,7 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(result)
 
 
-def report(found: pd.DataFrame, options: argparse.Namespace, place: Row) -> str:
+def report(found: pd.DataFrame, options: Options, place: Row) -> str:
     differ = found[found["spread"] >= DIFFER]
     by_policy = found.groupby("policy", sort=False)
     text = [
@@ -266,33 +276,23 @@ def report(found: pd.DataFrame, options: argparse.Namespace, place: Row) -> str:
         f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}. "
         "`python -m benchmarks.replay_study`.",
         "",
-        *table(
-            [
-                *["policy", "problem", "logs", "rounds", "spread of true costs", "interval holds truth"],
-                *[
-                    "all differences hold",
-                    "differences told",
-                    "bias",
-                    "error (rms)",
-                    "half width",
-                    "rank correlation",
-                    "s",
-                ],
-            ],
-            [
-                [
-                    *[r.policy, r.problem, f"{r.logs}", f"{r.rounds}", f"{r.spread:.3f}", f"{r.held:.0%}"],
-                    *[
-                        f"{r.pairs_held:.0%}",
-                        f"{r.told:.0%}",
-                        f"{r.bias:+.4f}",
-                        f"{r.error:.4f}",
-                        f"{r.half_width:.4f}",
-                    ],
-                    *[f"{r.rank:.2f}", f"{r.seconds:.1f}"],
-                ]
-                for r in found.itertuples()
-            ],
+        *markdown_of(
+            found.to_dict("records"),
+            {
+                "policy": "{policy}",
+                "problem": "{problem}",
+                "logs": "{logs}",
+                "rounds": "{rounds}",
+                "spread of true costs": "{spread:.3f}",
+                "interval holds truth": "{held:.0%}",
+                "all differences hold": "{pairs_held:.0%}",
+                "differences told": "{told:.0%}",
+                "bias": "{bias:+.4f}",
+                "error (rms)": "{error:.4f}",
+                "half width": "{half_width:.4f}",
+                "rank correlation": "{rank:.2f}",
+                "s": "{seconds:.1f}",
+            },
         ),
         "",
         "Spread: between the best and the worst explorer. Told: the interval of a difference excludes 0. s: seconds to "
@@ -301,18 +301,8 @@ def report(found: pd.DataFrame, options: argparse.Namespace, place: Row) -> str:
     return "\n".join(text) + "\n"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser("replay_study", __doc__, out="compare")
-    add = parser.add_argument
-    add("--logs", type=int, default=25, metavar="N", help="of each problem and policy (default: %(default)s)")
-    add("--logging", nargs="+", choices=LOGGING, default=list(LOGGING), metavar="POLICY", help="(default: all)")
-    add("--passes", type=int, default=12, metavar="N", help="(default: %(default)s)")
-    add("--truth-runs", type=int, default=200, metavar="N", help="real runs of an explorer (default: %(default)s)")
-    return parser.parse_args(arguments)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
+    options = parse(Options, "replay_study", __doc__, arguments)
     rows = beside_truth(run_logs(options), options)
     write("compare", rows.round(5), report(summary(rows), options, where()), options.out)
 

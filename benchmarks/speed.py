@@ -4,13 +4,11 @@ Times depend on the machine and on what else it does. So what is compared runs i
 with its lowest figure, and the ratios are what to look at. Results: OUT/speed.md, OUT/speed.csv and OUT/growth.svg.
 """
 
-import argparse
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,13 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from opo_cmab.compare.rows import Row
 from opo_cmab.reference import policies
 
-from benchmarks.program import Row, make_parser, table, where, write
-from benchmarks.vw import VW
+from benchmarks.shared.plots import svg
+from benchmarks.shared.program import count, directory, option, parse, where, write
+from benchmarks.shared.tables import markdown_of
+from benchmarks.shared.vw import Usage, run_vw
 
 BASELINE = "SquareCB"
 OURS = "OPO-CMAB"
@@ -56,36 +56,7 @@ BOUNDED_CASES = {
     Case(rounds=50_000, actions=4, features=55, words=200_000): 4.5,
 }
 NAIVE_ROUNDS = [200, 400]
-CURVE = [1000, 2000, 4000, 8000, 16_000]
-
-
-class Usage(NamedTuple):
-    """What a program took. CPU time says less of the wait and more of the work: vw reads its input in a thread."""
-
-    seconds: float
-    cpu_seconds: float
-    peak_mb: float
-
-
-# The peak memory of a process starts with that of the process that started it. So this starts it, in a Python of its
-# own that is smaller than vw.
-LAUNCHER = """
-import json, os, sys, time
-start = time.perf_counter()
-_, status, used = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ), 0)
-seconds = time.perf_counter() - start
-peak = used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
-print(json.dumps([seconds, used.ru_utime + used.ru_stime, peak]))
-sys.exit(os.waitstatus_to_exitcode(status))
-"""
-
-
-def run_vw(arguments: str) -> Usage:
-    command = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(VW), "--quiet", *arguments.split()]
-    process = subprocess.run(command, capture_output=True, text=True)
-    if process.returncode != 0:
-        raise RuntimeError(f"vw {arguments} ended with {process.returncode}: {process.stderr.strip()}")
-    return Usage(*json.loads(process.stdout))
+CURVE = (1000, 2000, 4000, 8000, 16_000)
 
 
 def side_by_side(runs: Mapping[str, Callable[[], Usage]], repeats: int) -> dict[str, Usage]:
@@ -240,38 +211,31 @@ def beside_naive(rounds: int, repeats: int, directory: Path) -> Row:
     }
 
 
-def times_baseline(row: Row) -> str:
-    return "" if row["algorithm"] == BASELINE else f"{row['times_baseline']:.1f}"
-
-
-def features(row: Row) -> str:
-    return f"about {row['features']} of {row['words']:,}" if row["words"] else f"{row['features']:,}"
-
-
 def case_table(rows: Sequence[Row]) -> list[str]:
-    return table(
-        [
-            *[
-                "rounds",
-                "actions",
-                "features",
-                "algorithm",
-                "seconds",
-                "CPU seconds",
-                "microseconds a round",
-                "peak MB",
-            ],
-            *[f"times {BASELINE}", "goal"],
-        ],
-        [
-            [
-                *[f"{r['rounds']:,}", f"{r['actions']}", features(r), r["algorithm"], f"{r['seconds']:.2f}"],
-                *[f"{r['cpu_seconds']:.2f}", f"{1e6 * r['seconds'] / r['rounds']:.1f}", f"{r['peak_mb']:.0f}"],
-                *[times_baseline(r), "" if r["algorithm"] == BASELINE else f"at most {r['goal']:g}"],
-            ]
-            for r in rows
-        ],
-    )
+    def shown(row: Row) -> Row:
+        about = f"about {row['features']} of {row['words']:,}" if row["words"] else f"{row['features']:,}"
+        return {**beside_baseline(row), "shown_features": about, "us": 1e6 * row["seconds"] / row["rounds"]}
+
+    columns = {
+        "rounds": "{rounds:,}",
+        "actions": "{actions}",
+        "features": "{shown_features}",
+        "algorithm": "{algorithm}",
+        "seconds": "{seconds:.2f}",
+        "CPU seconds": "{cpu_seconds:.2f}",
+        "microseconds a round": "{us:.1f}",
+        "peak MB": "{peak_mb:.0f}",
+        f"times {BASELINE}": "{times}",
+        "goal": "{shown_goal}",
+    }
+    return markdown_of(map(shown, rows), columns)
+
+
+def beside_baseline(row: Row) -> Row:
+    """Nothing to say of the baseline itself."""
+    if row["algorithm"] == BASELINE:
+        return {**row, "times": "", "shown_goal": ""}
+    return {**row, "times": f"{row['times_baseline']:.1f}", "shown_goal": f"at most {row.get('goal', 0):g}"}
 
 
 def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[Row], place: Row, repeats: int) -> str:
@@ -297,24 +261,18 @@ def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[
         "The same logged stream, the same learner (plain gradient steps). Ours is the whole `vw` process, which starts "
         "and reads a file; the naive one, in NumPy, has the data in memory.",
         "",
-        *table(
-            [
-                *["rounds", "naive: seconds", "ours: seconds", "times faster"],
-                *[
-                    "naive: MB of history",
-                    "ours: MB of history",
-                    "times smaller",
-                    "largest difference of probabilities",
-                ],
-            ],
-            [
-                [
-                    *[f"{r['rounds']}", f"{r['naive_seconds']:.2f}", f"{r['seconds']:.3f}", f"{r['times_faster']:.0f}"],
-                    *[f"{r['naive_history_mb']:.0f}", f"{r['history_mb']:.3f}", f"{r['times_smaller']:.0f}"],
-                    f"{r['largest_difference']:.0e}",
-                ]
-                for r in against_naive
-            ],
+        *markdown_of(
+            against_naive,
+            {
+                "rounds": "{rounds}",
+                "naive: seconds": "{naive_seconds:.2f}",
+                "ours: seconds": "{seconds:.3f}",
+                "times faster": "{times_faster:.0f}",
+                "naive: MB of history": "{naive_history_mb:.0f}",
+                "ours: MB of history": "{history_mb:.3f}",
+                "times smaller": "{times_smaller:.0f}",
+                "largest difference of probabilities": "{largest_difference:.0e}",
+            },
         ),
         "",
         "## Growth with the number of rounds",
@@ -322,21 +280,22 @@ def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[
         f"{growth[0]['actions']} actions, {growth[0]['features']} features. The work of a round grows with the number "
         "of rounds before it, up to the budget if there is one.",
         "",
-        *table(
-            ["rounds", "algorithm", "seconds", "milliseconds per round", "peak MB", f"times {BASELINE}"],
-            [
-                [
-                    *[f"{r['rounds']:,}", r["algorithm"], f"{r['seconds']:.2f}"],
-                    *[f"{1e3 * r['seconds'] / r['rounds']:.3f}", f"{r['peak_mb']:.0f}", times_baseline(r)],
-                ]
-                for r in growth
-            ],
+        *markdown_of(
+            [{**beside_baseline(row), "ms": 1e3 * row["seconds"] / row["rounds"]} for row in growth],
+            {
+                "rounds": "{rounds:,}",
+                "algorithm": "{algorithm}",
+                "seconds": "{seconds:.2f}",
+                "milliseconds per round": "{ms:.3f}",
+                "peak MB": "{peak_mb:.0f}",
+                f"times {BASELINE}": "{times}",
+            },
         ),
     ]
     return "\n".join(text) + "\n"
 
 
-def plot_growth(rows: Sequence[Row], path: Path) -> None:
+def plot_growth(rows: Sequence[Row]) -> str:
     """Seconds, and milliseconds per round, by the number of rounds."""
     figure = Figure(figsize=(9, 3.5), layout="constrained")
     total, each = figure.subplots(1, 2)
@@ -349,30 +308,22 @@ def plot_growth(rows: Sequence[Row], path: Path) -> None:
         axes.set_xlabel("rounds")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
-    with rc_context({"svg.hashsalt": "growth"}):  # the same numbers give the same file
-        figure.savefig(path, metadata={"Date": None})
+    return svg(figure, "growth")
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser("speed", __doc__)
-    add = parser.add_argument
-    add(
-        "--rounds-curve",
-        nargs="+",
-        type=int,
-        default=CURVE,
-        metavar="N",
-        help=f"numbers of rounds to measure the growth at (default: {' '.join(map(str, CURVE))})",
-    )
-    add("--repeats", type=int, default=5, metavar="N", help="times that everything is run (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    if options.repeats < 1 or min(options.rounds_curve) < 1:
-        parser.error("--repeats and --rounds-curve take numbers from 1 up")
-    return options
+@dataclass(frozen=True)
+class Options:
+    rounds_curve: Sequence[int] = option(CURVE, "numbers of rounds to measure the growth at", metavar="N")
+    repeats: int = count(5, "times that everything is run")
+    out: Path = directory("speed")
+
+    def __post_init__(self) -> None:
+        if min(self.rounds_curve) < 1:
+            raise ValueError("--rounds-curve takes numbers from 1 up")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
+    options = parse(Options, "speed", __doc__, arguments)
     place = where()
     with TemporaryDirectory() as temporary:
         directory = Path(temporary)
@@ -392,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parts = {"case": cases, "naive": against_naive, "growth": growth}
     results = pd.DataFrame([{"part": part, **row} for part, rows in parts.items() for row in rows]).assign(**place)
     write("speed", results, report(cases, against_naive, growth, place, options.repeats), options.out)
-    plot_growth(growth, options.out / "growth.svg")
+    (options.out / "growth.svg").write_text(plot_growth(growth))
 
 
 if __name__ == "__main__":

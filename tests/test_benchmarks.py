@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import datasets, ranking
-from benchmarks.vw import round_losses
+from benchmarks.shared import datasets, ranking
+from benchmarks.shared.vw import round_losses
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_lines_leave_out_zeros_and_name_features_as_asked():
 
 def test_lines_give_vw_every_digit_of_a_float(builtin):
     values = [float(f.split(":")[1]) for line in datasets.to_vw(builtin["wine"], 0) for f in line.split()[2:]]
-    assert set(np.float32(values)) == set(np.float32(builtin["wine"].X[builtin["wine"].X != 0]))
+    assert set(np.array(values, np.float32)) == set(builtin["wine"].X[builtin["wine"].X != 0].astype(np.float32))
 
 
 def test_a_permutation_changes_the_order_of_the_rows_only_and_is_the_seed_s(builtin):
@@ -129,7 +129,9 @@ def server(monkeypatch, tmp_path):
             self.wfile.write(body or b"")
 
         do_HEAD = do_GET  # noqa: N815
-        log_message = print
+
+        def log_message(self, format: str, *args: object) -> None:
+            print(format % args)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         url = f"http://127.0.0.1:{http.server_port}"

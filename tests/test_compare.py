@@ -1,7 +1,6 @@
 """Which explorer on my logs: what is estimated, when nothing can be told, and how it is run and shown."""
 
 import gzip
-import html
 import json
 import os
 import re
@@ -12,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import opo_cmab
@@ -25,6 +25,7 @@ from scipy import stats
 
 from benchmarks import obd
 from benchmarks.replay_study import PROBLEMS, play
+from tests.helpers.browser import look
 from tests.helpers.streams import dsjson, to_text
 
 ROOT = Path(__file__).parent.parent
@@ -274,7 +275,7 @@ def test_a_bad_round_is_named_and_the_rest_goes_on(tmp_path, bad, reason):
         scan(tmp_path, bad)
 
 
-EVENT = {
+EVENT: dict[str, Any] = {
     "_label_cost": 1,
     "_label_probability": 0.5,
     "_label_Action": 1,
@@ -395,9 +396,9 @@ def test_vw_s_own_test_files_run(tmp_path):
         content = (data / name).read_text().strip() + "\n\n"
         assert scan(tmp_path, content).format == format
         (tmp_path / name).write_text(content * 500)
-        found = opo_cmab.compare_explorers(tmp_path / name, passes=5)
-        assert [e.error for e in found.explorers] == [None] * len(EXPLORERS)
-        assert found.notes[0].startswith("All costs in the log are ")
+        comparison = opo_cmab.compare_explorers(tmp_path / name, passes=5)
+        assert [e.error for e in comparison.explorers] == [None] * len(EXPLORERS)
+        assert comparison.notes[0].startswith("All costs in the log are ")
 
 
 # -- how it is run
@@ -499,8 +500,7 @@ def test_killed_and_started_again_it_repeats_nothing_and_ends_with_the_same_tabl
     assert main([*arguments, "--out", str(whole)]) == 0
     runs = out / "runs.jsonl"
     command = [sys.executable, "-m", "opo_cmab.compare", *arguments, "--jobs", "2", "--out", str(out)]
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, **silent) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
         while not runs.exists() or runs.read_bytes().count(b"\n") < 4:
             assert process.poll() is None, "ended before it could be killed"
@@ -609,18 +609,9 @@ addEventListener("load", () => {
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_page_in_a_real_browser(whole, tmp_path, dark):
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed (apt-get install chromium)")
     comparison, out = whole
-    page = tmp_path / "page.html"
-    page.write_text((out / "compare.html").read_text().replace("</head>", LOOK + "</head>"))
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=20000"]
-    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    flags += ["--blink-settings=preferredColorScheme=0"] if dark else ["--blink-settings=preferredColorScheme=1"]
-    seen = subprocess.run([chromium, *flags, page.as_uri()], capture_output=True, text=True, timeout=120)
-    assert "CONSOLE" not in seen.stderr, seen.stderr
-    found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', seen.stdout, re.DOTALL)[1]))
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+    found = look((out / "compare.html").read_text(), LOOK, tmp_path, scheme)
     assert found["error"] is None
     assert found["colour"] == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
     assert len(found["lines"]) == 2

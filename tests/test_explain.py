@@ -122,7 +122,7 @@ def test_the_plot_shows_policy_costs_bonuses_and_losses(tmp_path):
     for axes, values in zip(below, (explanation.cost, explanation.bonus, explanation.optimistic_loss), strict=True):
         lines = axes.get_lines()
         assert [to_hex(line.get_color()) for line in lines] == bands
-        assert_allclose([line.get_ydata()[:-1] for line in lines], values.T)
+        assert_allclose([np.asarray(line.get_ydata())[:-1] for line in lines], values.T)
         assert not axes.collections  # nothing shaded: shades of several actions mix
         assert np.argmax([line.get_linewidth() for line in lines]) == best
     figure.savefig(tmp_path / "why.svg")

@@ -77,7 +77,7 @@ def test_adacb_equals_its_formula_on_stock_scores_and_stock_plausible_sets(ours,
     eliminated = 0
     for t, (p, f, uniform) in enumerate(zip(got, scores, regcb, strict=True)):
         survives = np.array(uniform) > 0
-        eliminated += np.count_nonzero(~survives)
+        eliminated += int(np.count_nonzero(~survives))
         assert_allclose(p, adacb(f, survives, greediness(t)), atol=1e-4, err_msg=f"round {t}")
     assert eliminated > 0, "the stream should tell AdaCB from SquareCB"
 

@@ -400,7 +400,7 @@ def test_the_memory_of_a_bounded_history_goes_with_what_it_holds():
     history = _kernel.WeightHistory(budget=8)
     rng = np.random.default_rng(0)
     for t in range(600):
-        dense = np.arange(5000) if t % 2 == 0 else []
+        dense = np.arange(5000 if t % 2 == 0 else 0)
         record(history, np.concatenate([dense, rng.choice(np.arange(5000, 5100), size=2, replace=False)]), t)
         history.end_round()
     assert history.bytes < 8 * len(history.serialize())

@@ -62,7 +62,7 @@ def test_lines_arrays_and_costs_fit_together(family):
 
 def test_half_way_the_best_article_changes():
     problem = make_problem("change", FAMILIES["change"].choose, "choose", 0)
-    liked = [{}, {}]
+    liked: list[dict[str, int]] = [{}, {}]
     for t in range(problem.rounds):
         best = liked[t >= problem.rounds // 2].setdefault(problem.shared[t], problem.expected[t].argmin())
         assert best == problem.expected[t].argmin()

@@ -5,8 +5,8 @@ predictions.
 """
 
 import json
-import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +14,8 @@ from numpy.testing import assert_allclose
 from opo_cmab._kernel import bounded_policy, segment_starts
 from opo_cmab.reference import policies, policy
 
-from benchmarks import load
-from tests.helpers import VW
 from tests.helpers.formulas import sigmoid
-from tests.helpers.streams import dsjson, random_rounds, to_text, with_probability_one, without_labels, write
+from tests.helpers.streams import dsjson, random_rounds, with_probability_one, without_labels, write
 
 MODELS = Path(__file__).parent / "models"
 SETTINGS = {"eta": 10.0, "gamma": 0.5, "decay": 1.0}
@@ -26,7 +24,7 @@ RAW = "--cb_cost_unit raw --cb_min_cost 0 --cb_max_cost 1"
 LOGISTIC = "--loss_function logistic"
 
 # VW's arguments, and how the stream is made.
-STREAMS = {
+STREAMS: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("", {}),
     "quadratic": ("-q sa", {}),
     "wildcard": ("-q ::", {}),
@@ -403,20 +401,3 @@ def test_settings_that_contradict_the_model_are_refused(ours, tmp_path):
     ]:
         with pytest.raises(RuntimeError, match=named):
             ours(f"-i {model} {arguments}", [])
-
-
-# -- daemon -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="VW's daemon runs on Linux only")
-def test_a_daemon_learns_saves_on_command_and_goes_on_from_the_file(vw, tmp_path):
-    rounds = random_rounds(26, n=40)
-    texts = [to_text([lines]) for lines in rounds]
-    out, model = tmp_path / "out", tmp_path / "model"
-    vw(f"-d {write(tmp_path / 'data', rounds)} {OPO} -q sa -p {out}")
-    with load.Daemon(f"{OPO} -q sa --num_children 1", VW) as daemon:
-        served = load.in_turn(daemon, texts[:20])
-        load.save(daemon, model)
-    with load.Daemon(f"-i {model} --num_children 1", VW) as daemon:
-        served += load.in_turn(daemon, texts[20:])
-    assert [s.answer for s in served] == out.read_text().split()

@@ -93,4 +93,4 @@ def test_greediness_is_checked(options):
 
 def test_a_misspelt_option_is_an_error():
     with pytest.raises(TypeError, match="etta"):
-        Options(etta=3)
+        Options(etta=3)  # type: ignore[call-arg]

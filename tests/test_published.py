@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import datasets, published, tables
-from benchmarks.algorithms import ALGORITHMS
+from benchmarks import published
+from benchmarks.comparison import tables
+from benchmarks.comparison.algorithms import ALGORITHMS
+from benchmarks.shared import datasets
 
 
 @pytest.fixture(scope="module")

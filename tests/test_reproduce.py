@@ -1,10 +1,8 @@
 """The paper's comparison: its grids, its runs, what survives a kill, its tables and its report."""
 
-import html
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +14,13 @@ import pandas as pd
 import psutil
 import pytest
 
-from benchmarks import datasets, plots, report, reproduce, runner, tables
-from benchmarks.algorithms import ALGORITHMS, GRIDS, IN_THE_PAPER, papers_choice
-from benchmarks.vw import round_losses
+from benchmarks import reproduce
+from benchmarks.comparison import plots, report, runner, tables
+from benchmarks.comparison.algorithms import ALGORITHMS, GRIDS, IN_THE_PAPER, papers_choice
+from benchmarks.shared import datasets, ranking
+from benchmarks.shared.runner import Workers
+from benchmarks.shared.vw import round_losses
+from tests.helpers.browser import look
 
 ROOT = Path(__file__).parent.parent
 SMALL = ["--datasets", "iris", "wine", "--algorithms", "Supervised", "RegCB", "RegCB-opt", "--permutations", "2"]
@@ -107,9 +109,8 @@ def test_rows_describe_themselves(whole):
 
 def test_killed_and_started_again_it_repeats_nothing_and_ends_with_the_same_tables(compare, whole, tmp_path):
     results = tmp_path / "out" / "runs.jsonl"
-    command = [sys.executable, "benchmarks/reproduce.py", *SMALL, "--jobs", "2", "--out", str(results.parent)]
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=ROOT, **silent) as process:
+    command = [sys.executable, "-m", "benchmarks.reproduce", *SMALL, "--jobs", "2", "--out", str(results.parent)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
         while not results.exists() or results.read_bytes().count(b"\n") < 20:
             assert process.poll() is None, "ended before it could be killed"
@@ -133,11 +134,11 @@ def test_killed_and_started_again_it_repeats_nothing_and_ends_with_the_same_tabl
 
 def test_a_failure_is_recorded_tried_again_and_does_not_stop_the_others(tmp_path):
     orders = [order("OPO-CMAB", {"eta": -1}), order("FastCB", {})]
-    failed, fine = runner.run_missing(orders, tmp_path / "runs", runner.Workers(1), "test")
+    failed, fine = runner.run_missing(orders, tmp_path / "runs", Workers(1), "test")
     assert "opo_eta" in failed["error"]
     assert failed["pv_loss"] is None
     assert 0 < fine["pv_loss"] < 1
-    runner.run_missing(orders, tmp_path / "runs", runner.Workers(1), "test")
+    runner.run_missing(orders, tmp_path / "runs", Workers(1), "test")
     assert (tmp_path / "runs").read_text().count("\n") == 3
 
 
@@ -150,7 +151,7 @@ def test_a_worker_that_dies_takes_no_other_run_with_it(tmp_path, monkeypatch):
     run = runner.run
     monkeypatch.setattr(runner, "run", dies)
     orders = [order("FastCB", {}), order("RegCB", {}), order("SquareCB", {})]
-    fast, dead, square = runner.run_missing(orders, tmp_path / "runs", runner.Workers(2), "test")
+    fast, dead, square = runner.run_missing(orders, tmp_path / "runs", Workers(2), "test")
     assert "terminated" in dead["error"]
     assert fast["error"] is square["error"] is None
 
@@ -226,7 +227,7 @@ def test_without_data_the_builtin_suite_runs_and_says_so(monkeypatch, tmp_path, 
 
 
 def test_the_bakeoff_is_halved_by_the_place_of_a_set_in_the_list():
-    choose, report = (reproduce.parse(["--suite", "bakeoff", "--sets", half]).datasets for half in ("choose", "report"))
+    choose, report = (reproduce.Options(suite="bakeoff", sets=half).ids() for half in ("choose", "report"))
     assert (choose[:3], report[:3]) == ((2, 10, 26), (6, 11, 28))
     assert sorted([*choose, *report]) == sorted(datasets.BAKEOFF)
 
@@ -294,16 +295,7 @@ addEventListener("load", async () => {
 
 
 def test_the_report_in_a_real_browser(whole, tmp_path):
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed (apt-get install chromium)")
-    page = tmp_path / "page.html"
-    page.write_text((whole / "report.html").read_text().replace("</head>", LOOK + "</head>"))
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=20000"]
-    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    seen = subprocess.run([chromium, *flags, page.as_uri()], capture_output=True, text=True, timeout=120)
-    assert "CONSOLE" not in seen.stderr, seen.stderr
-    found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', seen.stdout, re.DOTALL)[1]))
+    found = look((whole / "report.html").read_text(), LOOK, tmp_path)
     assert found["error"] is None
     assert len(found["plots"]) == 2 + 2  # ranks, differences, and a curve for each set
     assert all(natural > 0 and width > 100 and visible for natural, width, visible in found["plots"])
@@ -329,14 +321,14 @@ def test_the_page_for_a_repository_has_the_main_figures(whole):
     summary = pd.read_csv(whole / "summary.csv")
     for row in summary.itertuples():
         assert f"| {row.algorithm} | {row.average_rank:.4g} | {row.mean_pv_loss:.4g} |" in page
-    assert "python benchmarks/reproduce.py --datasets iris wine" in page
+    assert "python -m benchmarks.reproduce --datasets iris wine" in page
 
 
 def test_the_verdict_names_tests_and_figures():
     rng = np.random.default_rng(0)
     losses = pd.DataFrame({"a": rng.uniform(size=40), "b": 0.0, "c": 0.0})
     losses["b"], losses["c"] = losses["a"] + 0.1, losses["a"] + rng.normal(size=40)
-    text = " ".join(report.verdict(losses, tables.ranking.pairs(losses)))
+    text = " ".join(report.verdict(losses, ranking.pairs(losses)))
     assert "a has the best average rank" in text
     assert "Friedman's test that all 3 explorers are alike: p = " in text
     assert re.search(r"Of 3 pairs [12] differs? at 0.05 \(Wilcoxon", text)

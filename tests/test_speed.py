@@ -4,12 +4,13 @@ import pandas as pd
 from numpy.testing import assert_allclose
 
 from benchmarks import speed
+from benchmarks.shared.vw import run_vw
 
 
 def test_the_naive_implementation_gives_the_engine_s_probabilities(tmp_path):
     stream = speed.logged_stream(rounds=80, seed=1)
     data = speed.write_logged(tmp_path / "logged.txt", stream)
-    speed.run_vw(f"-d {data} {speed.SAME_JOB} -p {tmp_path / 'predictions.txt'}")
+    run_vw(f"-d {data} {speed.SAME_JOB} -p {tmp_path / 'predictions.txt'}")
     expected, size = speed.naive(stream)
     assert size == 80 * 2**18 * 4
     assert_allclose(speed.read_probabilities(tmp_path / "predictions.txt"), expected, atol=1e-4)

@@ -46,7 +46,7 @@ def test_workspaces_that_take_turns_do_not_see_each_other(alone):
     from vowpalwabbit import Workspace
 
     workspaces = [Workspace(arguments + " --quiet") for arguments in ARGUMENTS]
-    got = [[] for _ in workspaces]
+    got: list[list[list[float]]] = [[] for _ in workspaces]
     for rounds in zip(*STREAMS, strict=True):
         for workspace, predictions, lines in zip(workspaces, got, rounds, strict=True):
             predictions.append(list(workspace.predict(lines)))

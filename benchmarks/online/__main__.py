@@ -11,13 +11,15 @@ finished run. Killed and started again, it goes on where it was.
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from benchmarks import tables
 from benchmarks.online import report, simulate
 from benchmarks.online.explorers import MAPPED_EXPLORERS, PEERS, VW_EXPLORERS, engine
-from benchmarks.online.problems import FAMILIES, SPLITS
-from benchmarks.program import make_parser, where
-from benchmarks.runner import Workers
+from benchmarks.online.problems import FAMILIES, SPLITS, Split
+from benchmarks.shared.program import count, option, parse, processes, where
+from benchmarks.shared.runner import Workers
+from benchmarks.shared.tables import write as write_table
 
 GROUPS = {"vw": tuple(VW_EXPLORERS), "mapped": tuple(MAPPED_EXPLORERS), "peers": tuple(PEERS)}
 DEFAULT = ("vw", "peers")
@@ -40,12 +42,6 @@ def named_flags(text: str) -> tuple[str, str]:
     return name.strip(), flags.strip()
 
 
-def positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"not a number from 1 up: {text!r}")
-    return int(text)
-
-
 def choose_explorers(wanted: Sequence[str], extra: dict[str, str]) -> tuple[dict[str, str | None], list[str]]:
     """By name: VW's flags, none for a peer; and the peers whose package is not here."""
     flags: dict[str, str | None] = {**VW_EXPLORERS, **MAPPED_EXPLORERS, **dict.fromkeys(PEERS), **extra}
@@ -54,64 +50,61 @@ def choose_explorers(wanted: Sequence[str], extra: dict[str, str]) -> tuple[dict
     return {name: flags[name] for name in names if name not in missing}, missing
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser("online", __doc__, out="online/SPLIT", jobs=True)
-    add = parser.add_argument
-    add("--split", choices=SPLITS, default="choose", help="the variants and seeds of the problems (default: choose)")
-    add("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES), metavar="NAME", help="only these")
-    add(
-        "--explorers",
-        nargs="+",
-        default=list(DEFAULT),
-        metavar="NAME",
-        help=f"only these: names that --list shows, or {', '.join(GROUPS)} (default: {' '.join(DEFAULT)})",
+@dataclass(frozen=True)
+class Options:
+    split: Split = option("choose", "the variants and seeds of the problems", choices=SPLITS)
+    families: Sequence[str] = option(tuple(FAMILIES), "only these (default: all)", choices=FAMILIES, metavar="NAME")
+    explorers: Sequence[str] = option(
+        DEFAULT, f"only these: names that --list shows, or {', '.join(GROUPS)}", metavar="NAME"
     )
-    add(
-        "--vw-explorer",
+    vw_explorer: Sequence[tuple[str, str]] | None = option(
+        None,
+        "another explorer of VW, by its flags; {low} and {high} in them are the range of the problem's costs",
         action="append",
         type=named_flags,
-        default=[],
         metavar="NAME=FLAGS",
-        help="another explorer of VW, by its flags; {low} and {high} in them are the range of the problem's costs",
     )
-    add("--seeds", type=positive, default=20, metavar="N", help="problems of each family (default: %(default)s)")
-    add("--rounds", type=positive, metavar="N", help="at most so many, for a try")
-    add("--list", action="store_true", help="show families and explorers, and end")
-    options = parser.parse_args(arguments)
-    known = {*GROUPS, *VW_EXPLORERS, *MAPPED_EXPLORERS, *PEERS}
-    extra = dict(options.vw_explorer)
-    if unknown := set(options.explorers) - known - set(extra):
-        parser.error(f"no explorer is called {', '.join(sorted(unknown))}: --list shows them")
-    if taken := set(extra) & known:
-        parser.error(f"--vw-explorer: the name is taken: {', '.join(sorted(taken))}")
-    options.explorers = [name for name in options.explorers if name not in extra]
-    options.vw_explorer = extra
-    if options.out == parser.get_default("out"):
-        options.out = options.out.with_name(options.split)
-    return options
+    seeds: int = count(20, "problems of each family")
+    rounds: int | None = count(None, "at most so many, for a try")
+    jobs: int = processes()
+    out: Path | None = option(None, "(default: results/online/SPLIT)", type=Path, metavar="DIR")
+    list: bool = option(False, "show families and explorers, and end")
+
+    def __post_init__(self) -> None:
+        known, extra = {*GROUPS, *VW_EXPLORERS, *MAPPED_EXPLORERS, *PEERS}, set(self.extra)
+        if unknown := set(self.explorers) - known - extra:
+            raise ValueError(f"no explorer is called {', '.join(sorted(unknown))}: --list shows them")
+        if taken := extra & known:
+            raise ValueError(f"--vw-explorer: the name is taken: {', '.join(sorted(taken))}")
+
+    @property
+    def extra(self) -> dict[str, str]:
+        """The flags of --vw-explorer, by name."""
+        return dict(self.vw_explorer or ())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
+    options = parse(Options, "online", __doc__, arguments)
     if options.list:
         print(describe())
         return
-    explorers, missing = choose_explorers(options.explorers, options.vw_explorer)
+    explorers, missing = choose_explorers(options.explorers, options.extra)
     for name in missing:
         print(f"Left out, no package {PEERS[name].package} (pip install --group peers): {name}", file=sys.stderr)
     if not explorers:
         sys.exit("No explorer is left.")
-    options.out.mkdir(parents=True, exist_ok=True)
+    out = options.out or Path("results/online") / options.split
+    out.mkdir(parents=True, exist_ok=True)
     planned = simulate.plan(explorers, options.families, options.split, options.seeds, options.rounds)
-    runs = simulate.run_missing(planned, options.out / "runs.jsonl", Workers(options.jobs))
+    runs = simulate.run_missing(planned, out / "runs.jsonl", Workers(options.jobs))
     if runs["share"].isna().all():
         sys.exit("No run has succeeded:\n" + "\n".join(report.left_out(runs)))
     found = report.summary(runs)
-    tables.write(found, options.out / "online")
-    tables.write(report.by_family(runs), options.out / "by_family")
+    write_table(found, out / "online")
+    write_table(report.by_family(runs), out / "by_family")
     text = report.in_markdown(runs, found, options.split, where())
-    (options.out / "online.md").write_text(text)
-    (options.out / "online.svg").write_text(report.picture(runs, found))
+    (out / "online.md").write_text(text)
+    (out / "online.svg").write_text(report.picture(runs, found))
     print(text)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.online.problems import Array, Problem
-from benchmarks.vw import vw_build
+from benchmarks.shared.vw import vw_build
 
 OURS = "OPO-CMAB"
 UNIFORM = "uniform"

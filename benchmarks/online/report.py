@@ -9,10 +9,10 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 
-from benchmarks import plots, ranking
 from benchmarks.online.explorers import OURS, PEERS, UNIFORM
 from benchmarks.online.problems import FAMILIES
-from benchmarks.program import table
+from benchmarks.shared import plots, ranking
+from benchmarks.shared.tables import markdown
 
 SHOWN = (OURS, "SquareCB", "FastCB", "RegCB-opt", "epsilon-greedy")  # in the picture, and the best peer
 COLUMNS = 4  # of the picture
@@ -136,16 +136,16 @@ def in_markdown(runs: pd.DataFrame, found: pd.DataFrame, split: str, place: dict
         f"Regret as a share of that of playing at random: 0 is perfect, 1 is random. Split `{split}`, mean over "
         f"{runs['seed'].nunique()} seeds. The difference is paired by seed, with its 95 % interval. Lower is better.",
         "",
-        *table(columns, rows),
+        *markdown(columns, rows),
         "",
         *(["Families that all explorers can play (common): " + ", ".join(common) + ".", ""] if some else []),
         f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}.",
         "",
         "![Regret by round](online.svg)",
         "",
-        *table(["family", "", "parameters"], [[f, FAMILIES[f].title, f"`{p}`"] for f, p in settings.items()]),
+        *markdown(["family", "", "parameters"], [[f, FAMILIES[f].title, f"`{p}`"] for f, p in settings.items()]),
         "",
-        *table(
+        *markdown(
             ["explorer", "flags, or package"],
             [[n, f"`{c}`" if c.startswith("--") else e] for n, c, e in commands.to_numpy()],
         ),

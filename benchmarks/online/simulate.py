@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from opo_cmab.compare.rows import Key, Row
 from threadpoolctl import threadpool_limits
 
 from benchmarks.online.explorers import Bandit, UnfitError, identity, make_bandit
 from benchmarks.online.problems import FAMILIES, VERSION, Array, Problem, Split, make_problem
-from benchmarks.runner import Key, Row, Workers, finish_missing
+from benchmarks.shared.runner import Workers, finish_missing
 
 POINTS = 50  # of a regret curve
 KEY = ("version", "family", "params", "split", "seed", "command", "engine")

@@ -147,7 +147,7 @@ NAMES = shlex.split("""
     _inc _skipLearn _original_label_cost _outcomes _id _a _p _o _e a p c o pdrop cost probability action s x EventId
     Timestamp VWState m v
 """)
-VALUES = [
+VALUES: list[Any] = [
     None,
     True,
     False,

@@ -14,7 +14,7 @@ from . import report
 from .estimate import Estimate, Passes, estimate, passes_needed, share_in_common, student_quantile, times_as_many
 from .logs import Log
 from .replay import Plan
-from .runs import Row
+from .rows import Row
 from .verdict import notes, verdict
 
 __all__ = ["Comparison", "Difference", "Explorer", "summarize"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import multiprocessing
 import os
 import sys
@@ -21,11 +20,10 @@ from typing import Any
 
 from .logs import Log, scan
 from .replay import Plan, Run, replay
+from .rows import Key, Row, Rows
 
-__all__ = ["Workers", "run_missing"]
+__all__ = ["Workers", "leave_with_parent", "run_missing"]
 
-Row = dict[str, Any]
-Key = tuple[Any, ...]
 Task = tuple[Log, Plan, int, list[str]]  # a pass over a log for explorers, given by their flags
 IDENTITY = ("log", "build", "vw", "flags", "seed", "pass", "rounds", "multiplier", "share")
 
@@ -79,8 +77,8 @@ def run_pass(log: Log, plan: Plan, number: int, explorers: Sequence[str]) -> lis
     return rows
 
 
-def _leave_with_parent() -> None:
-    """In a worker: ends it when the process that started it is killed."""
+def leave_with_parent() -> None:
+    """In a worker: ends it when the process that started it is killed. It would wait for more work for ever."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -107,7 +105,7 @@ class Workers:
                 yield run_pass(*task)
         else:
             spawn = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(self.jobs, mp_context=spawn, initializer=_leave_with_parent) as pool:
+            with ProcessPoolExecutor(self.jobs, mp_context=spawn, initializer=leave_with_parent) as pool:
                 try:
                     for done in as_completed([pool.submit(run_pass, *task) for task in tasks]):
                         yield done.result()
@@ -131,15 +129,8 @@ class Workers:
                 yield future.result()
 
 
-def read_rows(path: Path) -> dict[Key, Row]:
-    """The rows of earlier runs. A line that a kill cut short is taken off the file."""
-    if not path.exists():
-        return {}
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        os.truncate(path, len(whole))
-    return {tuple(row[name] for name in IDENTITY): row for row in map(json.loads, whole.splitlines())}
+def key(row: Row) -> Key:
+    return tuple(row[name] for name in IDENTITY)
 
 
 class _Progress:
@@ -164,27 +155,17 @@ def run_missing(
     log: Log, plan: Plan, passes: int, explorers: Mapping[str, str], workers: Workers, file: Path | None, progress: bool
 ) -> dict[str, list[Row]]:
     """Runs what has no result in the file yet, or a failure; the rows of each explorer, a row for each pass."""
-    rows = read_rows(file) if file is not None else {}
-    keys = {
-        (name, p): tuple(identity(log, plan, p, f).values()) for name, f in explorers.items() for p in range(passes)
-    }
+    rows = Rows(file, key)
+    keys = {(name, p): key(identity(log, plan, p, f)) for name, f in explorers.items() for p in range(passes)}
     tasks: list[Task] = []
     for p in range(passes):
         missing = [f for name, f in explorers.items() if rows.get(keys[name, p], {"error": ""})["error"] is not None]
         if missing:
             tasks.append((log, plan, p, list(dict.fromkeys(missing))))
     bar = _Progress(passes, passes - len(tasks)) if progress else None
-    output = file.open("a") if file is not None else None
-    try:
-        for finished in workers.finish(tasks):
-            for row in finished:
-                rows[tuple(row[name] for name in IDENTITY)] = row
-                if output is not None:
-                    output.write(json.dumps(row) + "\n")
-                    output.flush()
-            if bar is not None:
-                bar.update()
-    finally:
-        if output is not None:
-            output.close()
+    for finished in workers.finish(tasks):
+        for row in finished:
+            rows.add(row)
+        if bar is not None:
+            bar.update()
     return {name: [rows[keys[name, p]] for p in range(passes)] for name in explorers}

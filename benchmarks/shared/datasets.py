@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from tqdm import tqdm
 
 CACHE_VARIABLE = "OPENML_CACHE_DIR"
 FeatureNames = Literal["distinct", "published"]
 Id = int | str  # OpenML's id, or scikit-learn's name
+LeftOut = dict[str, list[str]]  # for each reason: what it keeps out of a comparison
 
 # The three sets whose curves the paper shows come first.
 PAPER = (1084, 1062, 1015, 339, 346, 457, 476, 729, 785, 835, 848, 874, 905, 928, 964, 1006, 1012, 1073)
@@ -112,6 +114,24 @@ def builtin() -> list[Dataset]:
     return [
         Dataset(name, name, b.data, b.target.astype(np.int64) + 1, tuple(b.feature_names)) for name, b in sets.items()
     ]
+
+
+def choose(wanted: Sequence[Id], max_rows: int) -> tuple[list[Dataset], LeftOut]:
+    """The data sets to run on, and for each reason those that are left out."""
+    small = {d.did: d for d in builtin()}
+    chosen: list[Dataset] = []
+    left_out: LeftOut = {}
+    for did in tqdm(wanted, desc="loading", unit="set", leave=False):
+        try:
+            dataset = small[did] if did in small else load(int(did))
+        except Exception as error:  # whatever is wrong with one set, the others can run
+            left_out.setdefault(f"cannot be had: {error}", []).append(str(did))
+            continue
+        if dataset.rows > max_rows:
+            left_out.setdefault(f"more than {max_rows} rows", []).append(str(did))
+        else:
+            chosen.append(dataset)
+    return chosen, left_out
 
 
 def to_vw(

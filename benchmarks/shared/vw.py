@@ -1,10 +1,13 @@
-"""Our vw: where its program is, which build it is, and one run of it in this process."""
+"""Our vw: where its program is, which build it is, a run of it, and one in this process."""
 
 import hashlib
+import json
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 VW = Path(sys.executable).parent / "vw"
 
@@ -16,6 +19,35 @@ def vw_build() -> str:
 
 def versions() -> str:
     return f"vw-opo-cmab {version('vw-opo-cmab')}, VW {version('vowpalwabbit')}, build {vw_build()}"
+
+
+class Usage(NamedTuple):
+    """What a program took. CPU time says less of the wait and more of the work: vw reads its input in a thread."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+
+
+# The peak memory of a process starts with that of the process that started it. So this starts it, in a Python of its
+# own that is smaller than vw.
+LAUNCHER = """
+import json, os, sys, time
+start = time.perf_counter()
+_, status, used = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ), 0)
+seconds = time.perf_counter() - start
+peak = used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+print(json.dumps([seconds, used.ru_utime + used.ru_stime, peak]))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def run_vw(arguments: str) -> Usage:
+    command = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(VW), "--quiet", *arguments.split()]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode != 0:
+        raise RuntimeError(f"vw {arguments} ended with {process.returncode}: {process.stderr.strip()}")
+    return Usage(*json.loads(process.stdout))
 
 
 def round_losses(command: str, text: str) -> str:

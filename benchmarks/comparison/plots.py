@@ -1,49 +1,14 @@
-"""The pictures of a comparison, as SVG text with the fonts of the reader. The same numbers give the same text."""
-
-import re
-from io import StringIO
+"""The pictures of a comparison, as SVG text."""
 
 import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from benchmarks import ranking
+from benchmarks.shared import ranking
+from benchmarks.shared.plots import colour, dashes, svg
 
-# A colour for each algorithm of the paper, shared by its variants; the line tells these apart.
-COLOURS = {
-    "Supervised": "#222222",
-    "SquareCB": "#8e6bbf",
-    "FastCB": "#3a923a",
-    "AdaCB": "#8c5a3c",
-    "RegCB": "#1f9fb4",
-    "OPO-CMAB": "#d62728",
-    "epsilon-greedy": "#7f7f7f",
-    "bag": "#bcbd22",
-    "cover": "#e377c2",
-    "softmax": "#f0a030",
-}
-DASHES = {"Supervised": "4 2", "-default": "1 1.5", "-mapped": "3 1"} | dict.fromkeys(
-    ("-fixed", "-opt", "-unweighted"), "5 2"
-)
 POINTS = 75  # of a curve; more cannot be seen
-
-
-def colour(algorithm: str) -> str:
-    """Variants have the colour of what they are variants of."""
-    return COLOURS[max((name for name in COLOURS if algorithm.startswith(name)), key=len)]
-
-
-def dashes(algorithm: str) -> str:
-    """As the lengths of strokes and gaps; nothing for a solid line."""
-    return next((pattern for ending, pattern in DASHES.items() if algorithm.endswith(ending)), "")
-
-
-def svg(figure: Figure, name: str) -> str:
-    text = StringIO()
-    with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    return re.sub(r"(\.\d\d)\d+", r"\1", text.getvalue())  # a hundredth of a point is fine enough
 
 
 def curves(runs: pd.DataFrame, title: str) -> str:

@@ -1,4 +1,5 @@
-"""Small versions of benchmarks.load and benchmarks.long_run: the same checks, no look at times."""
+"""A daemon that learns, saves and resumes; small versions of benchmarks.load and benchmarks.long_run: the same checks,
+no look at times."""
 
 import subprocess
 import sys
@@ -7,8 +8,26 @@ import pandas as pd
 import pytest
 
 from benchmarks import load
+from benchmarks.shared.daemon import Daemon, in_turn, requests, save
+from tests.helpers import VW
+from tests.helpers.streams import random_rounds, to_text, write
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="VW's daemon, and /proc, are Linux's")
+
+
+@linux
+def test_a_daemon_learns_saves_on_command_and_goes_on_from_the_file(vw, tmp_path):
+    arguments = "--cb_explore_adf --opo_cmab --opo_paper --opo_eta 10 --opo_gamma 0.5 -q sa"
+    rounds = random_rounds(26, n=40)
+    texts = [to_text([lines]) for lines in rounds]
+    out, model = tmp_path / "out", tmp_path / "model"
+    vw(f"-d {write(tmp_path / 'data', rounds)} {arguments} -p {out}")
+    with Daemon(f"{arguments} --num_children 1", VW) as daemon:
+        served = in_turn(daemon, texts[:20])
+        save(daemon, model)
+    with Daemon(f"-i {model} --num_children 1", VW) as daemon:
+        served += in_turn(daemon, texts[20:])
+    assert [s.answer for s in served] == out.read_text().split()
 
 
 @linux
@@ -25,15 +44,15 @@ def test_a_daemon_answers_all_requests_as_an_offline_run_does(tmp_path, capsys):
 
 @linux
 def test_what_was_learnt_after_the_save_is_lost_and_no_more(tmp_path):
-    texts = list(load.requests(60))
+    texts = list(requests(60))
     arguments = f"{load.COMMON} --opo_cmab --num_children 1"
     saved = tmp_path / "saved"
-    with load.Daemon(arguments) as daemon:
-        load.in_turn(daemon, texts[:20])
-        load.save(daemon, saved)
-        load.in_turn(daemon, texts[20:40])
-    with load.Daemon(f"-i {saved} --num_children 1") as daemon:
-        served = load.in_turn(daemon, texts[40:])
+    with Daemon(arguments) as daemon:
+        in_turn(daemon, texts[:20])
+        save(daemon, saved)
+        in_turn(daemon, texts[20:40])
+    with Daemon(f"-i {saved} --num_children 1") as daemon:
+        served = in_turn(daemon, texts[40:])
     expected = load.offline(f"{load.COMMON} --opo_cmab", texts[:20] + texts[40:], tmp_path)
     assert [s.answer for s in served] == expected[20:]
 

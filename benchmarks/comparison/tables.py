@@ -1,17 +1,15 @@
-"""The tables of a comparison, from the rows of its runs; each is written as CSV and as LaTeX."""
+"""The tables of a comparison, from the rows of its runs."""
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
+from opo_cmab.compare.rows import Row
 from scipy.stats import kendalltau
 
-from benchmarks import ranking
-from benchmarks.algorithms import ALGORITHMS, PARAMS, SUPERVISED, Params, papers_choice
-from benchmarks.runner import Row
-
-LeftOut = dict[str, list[str]]  # for each reason: what it keeps out of the comparison
+from benchmarks.comparison.algorithms import ALGORITHMS, PARAMS, SUPERVISED, Params, papers_choice
+from benchmarks.shared import ranking
+from benchmarks.shared.datasets import LeftOut
 
 # What the paper says in words about its three pictures, best first, and about its table of differences.
 PAPERS_ORDER = {
@@ -152,20 +150,3 @@ def wins_as_the_paper_counts(losses: pd.DataFrame) -> pd.DataFrame:
             "alone_or_tied": [int(lowest[name].sum()) for name in names],
         }
     )
-
-
-def as_text(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers with four digits, nothing for what there is not."""
-    return table.map(lambda v: "" if pd.isna(v) else f"{v:.4g}" if isinstance(v, float) else str(v))
-
-
-def write(table: pd.DataFrame, path: Path) -> None:
-    """As path.csv and path.tex."""
-    table.to_csv(path.with_suffix(".csv"), index=False)
-    latex = as_text(table).style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis="columns")
-    path.with_suffix(".tex").write_text(latex.to_latex(hrules=True))
-
-
-def in_markdown(table: pd.DataFrame) -> list[str]:
-    rows = [list(table), ["--:"] * table.shape[1], *as_text(table).to_numpy()]
-    return ["| " + " | ".join(cells) + " |" for cells in rows]

@@ -1,22 +1,19 @@
 """The report of a comparison: one page, with nothing to load from elsewhere."""
 
-import argparse
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from opo_cmab.compare.rows import Row
 
-from benchmarks import plots, ranking, tables
-from benchmarks.algorithms import ALGORITHMS, SUPERVISED
-from benchmarks.runner import Row
-
-TITLES = {
-    "paper": "The paper's comparison, run again",
-    "bakeoff": "Explorers on the bake-off's data sets",
-    "builtin": "Explorers on scikit-learn's data sets",
-}
+from benchmarks.comparison import tables
+from benchmarks.comparison.algorithms import ALGORITHMS, SUPERVISED
+from benchmarks.comparison.plan import SUITES, Plan
+from benchmarks.shared import plots, ranking
+from benchmarks.shared.datasets import LeftOut
+from benchmarks.shared.tables import as_text, markdown
 
 
 def image(svg: str) -> str:
@@ -50,21 +47,21 @@ def matrix(pairs: pd.DataFrame, order: Sequence[str]) -> list[list[Row | None]]:
 
 
 def in_markdown(
-    options: argparse.Namespace,
+    plan: Plan,
     found: Mapping[str, pd.DataFrame],
     losses: pd.DataFrame,
-    left_out: tables.LeftOut,
+    left_out: LeftOut,
     sessions: Sequence[Row],
 ) -> str:
     """The report's main figures, for a page of a repository."""
     session = sessions[-1]
     text = [
-        f"# {TITLES[options.suite]}",
+        f"# {SUITES[plan.suite].title}",
         "",
         " ".join(verdict(losses, found["pairs"])),
         "",
-        f"Settings: {options.params}; feature names: {options.feature_names}; permutations: {options.permutations}, "
-        f"seed {options.seed}. `{session['command']}`, {session['date']}, {session['machine']}, {session['cores']} "
+        f"Settings: {plan.params}; feature names: {plan.feature_names}; permutations: {plan.permutations}, "
+        f"seed {plan.seed}. `{session['command']}`, {session['date']}, {session['machine']}, {session['cores']} "
         f"cores: {sum(s['seconds'] for s in sessions):.0f} s, {max(s['peak_mb'] for s in sessions) / 1000:.1f} GB. "
         f"{session['versions']}. Mean difference from supervised over all explorers and data sets: "
         f"{found['summary']['mean_difference_from_supervised'].mean():.4f}.",
@@ -74,13 +71,13 @@ def in_markdown(
         "By average rank:": found["summary"],
         f"Pairs that differ at {ranking.LEVEL}, and on how many sets the first is better, equal and worse:": differ,
     }
-    if options.suite == "paper":
+    if plan.suite == "paper":
         words, wins = tables.words_of_the_paper(found["pv_loss"]), tables.wins_as_the_paper_counts(losses)
         parts["The order of the final PV losses, in the paper's words and here, with Kendall's tau:"] = words
         parts["Data sets won among the paper's explorers, in the paper among 18:"] = wins
     for title, part in parts.items():
         if len(part):
-            text += ["", title, "", *tables.in_markdown(part)]
+            text += ["", title, "", *markdown(list(part), as_text(part).to_numpy())]
     if left_out:
         text += ["", "Left out:", ""]
         text += [f"- {reason}: {', '.join(names)}" for reason, names in left_out.items()]
@@ -88,12 +85,12 @@ def in_markdown(
 
 
 def render(
-    options: argparse.Namespace,
+    plan: Plan,
     found: Mapping[str, pd.DataFrame],
     losses: pd.DataFrame,
     runs: pd.DataFrame,
     pictures: Mapping[str, str],
-    left_out: tables.LeftOut,
+    left_out: LeftOut,
     sessions: Sequence[Row],
 ) -> str:
     environment = Environment(
@@ -106,8 +103,8 @@ def render(
     names = [name for name in ALGORITHMS if name in set(runs["algorithm"])]
     pv_loss = found["pv_loss"].set_index(["dataset", "algorithm"])
     return environment.get_template("report.html").render(
-        title=TITLES[options.suite],
-        options=options,
+        title=SUITES[plan.suite].title,
+        plan=plan,
         session=sessions[-1],
         seconds=sum(session["seconds"] for session in sessions),
         peak_mb=max(session["peak_mb"] for session in sessions),
@@ -124,8 +121,8 @@ def render(
         order=order,
         matrix=matrix(found["pairs"], order),
         level=ranking.LEVEL,
-        words=tables.words_of_the_paper(found["pv_loss"]).to_dict("records") if options.suite == "paper" else [],
-        wins=tables.wins_as_the_paper_counts(losses).to_dict("records") if options.suite == "paper" else [],
+        words=tables.words_of_the_paper(found["pv_loss"]).to_dict("records") if plan.suite == "paper" else [],
+        wins=tables.wins_as_the_paper_counts(losses).to_dict("records") if plan.suite == "paper" else [],
         best=found["best_params"].to_dict("records") if "best_params" in found else [],
         pictures=pictures,
         left_out=left_out,

@@ -1,0 +1,1 @@
+"""The comparison of explorers by progressive validation loss, which benchmarks.reproduce runs."""

@@ -1,0 +1,1 @@
+"""What several of the benchmarks use."""

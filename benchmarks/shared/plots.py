@@ -1,0 +1,42 @@
+"""What the pictures have in common: colours, and SVG text with the fonts of the reader."""
+
+import re
+from io import StringIO
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+# A colour for each algorithm of the paper, shared by its variants; the line tells these apart.
+COLOURS = {
+    "Supervised": "#222222",
+    "SquareCB": "#8e6bbf",
+    "FastCB": "#3a923a",
+    "AdaCB": "#8c5a3c",
+    "RegCB": "#1f9fb4",
+    "OPO-CMAB": "#d62728",
+    "epsilon-greedy": "#7f7f7f",
+    "bag": "#bcbd22",
+    "cover": "#e377c2",
+    "softmax": "#f0a030",
+}
+DASHES = {"Supervised": "4 2", "-default": "1 1.5", "-mapped": "3 1"} | dict.fromkeys(
+    ("-fixed", "-opt", "-unweighted"), "5 2"
+)
+
+
+def colour(algorithm: str) -> str:
+    """Variants have the colour of what they are variants of."""
+    return COLOURS[max((name for name in COLOURS if algorithm.startswith(name)), key=len)]
+
+
+def dashes(algorithm: str) -> str:
+    """As the lengths of strokes and gaps; nothing for a solid line."""
+    return next((pattern for ending, pattern in DASHES.items() if algorithm.endswith(ending)), "")
+
+
+def svg(figure: Figure, name: str) -> str:
+    """The same numbers give the same text."""
+    text = StringIO()
+    with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return re.sub(r"(\.\d\d)\d+", r"\1", text.getvalue())  # a hundredth of a point is fine enough
