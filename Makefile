@@ -1,4 +1,4 @@
-# make reproduce: the paper's comparison of explorers. make test: the tests. Each makes .venv and builds what is not built.
+# A target makes .venv and builds what is not built. `make` lists those that have a comment with ##.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,9 +8,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # What the installed package is made from: a change of these installs it anew.
 SOURCES := $(shell find cpp cmake python CMakeLists.txt pyproject.toml README.md -type f -not -path '*/__pycache__/*')
 
-.PHONY: install reproduce test lint format sanitize fuzz wheel clean
+.PHONY: help install reproduce test lint tidy format sanitize fuzz wheel clean
+.DEFAULT_GOAL := help
 
-install: $(VENV)/installed
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(VENV)/installed  ## the package and vw, into .venv
 
 $(BIN)/python:
 	@echo "== Making $(VENV)"
@@ -46,21 +50,28 @@ $(VENV)/peer-tools: $(VENV)/pip
 	$(PIP) install --quiet --group peers
 	@touch $@
 
-reproduce: $(VENV)/installed $(VENV)/benchmark-tools
+reproduce: $(VENV)/installed $(VENV)/benchmark-tools  ## the paper's comparison of explorers: tables, plots, a report
 	@echo "== The paper's comparison (results/paper; interrupted, it goes on where it stopped)"
 	$(BIN)/python -m benchmarks.reproduce --suite paper --jobs $(JOBS)
 
-test: $(VENV)/installed $(VENV)/test-tools
+test: $(VENV)/installed $(VENV)/test-tools  ## the tests
 	@echo "== Testing"
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-lint: $(VENV)/installed $(VENV)/lint-tools
+lint: $(VENV)/installed $(VENV)/lint-tools  ## style and types, and stubs against their modules
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/stubtest opo_cmab._kernel opo_cmab._explain --allowlist python/stubtest.txt
 	$(BIN)/clang-format --dry-run --Werror $$(find cpp -name '*.cc' -o -name '*.h')
 
-format: $(VENV)/lint-tools
+# A build of its own, for the commands of the compiler. About a minute.
+tidy: $(VENV)/installed $(VENV)/lint-tools  ## clang-tidy over cpp/
+	$(BIN)/cmake -S . -B build/tidy -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DSKBUILD_SCRIPTS_DIR=bin \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
+	find cpp -name '*.cc' | xargs -P $(JOBS) -n 2 $(BIN)/clang-tidy -p build/tidy --quiet
+
+format: $(VENV)/lint-tools  ## the code, in our style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $$(find cpp -name '*.cc' -o -name '*.h')
@@ -77,16 +88,16 @@ build/sanitized/built: $(VENV)/installed $(VENV)/test-tools
 	  -C build-dir=build/sanitize -C cmake.define.OPO_CMAB_SANITIZE=ON -C install.strip=false .
 	@touch $@
 
-sanitize: build/sanitized/built
+sanitize: build/sanitized/built  ## the tests of the C++, under AddressSanitizer and UndefinedBehaviorSanitizer
 	@echo "== Testing under the sanitizers"
 	$(SANITIZED) -m pytest -m "not slow" \
 	  tests/test_costs.py tests/test_explain.py tests/test_explorers.py tests/test_kernel.py tests/test_learner.py \
 	  tests/test_opo_cmab.py tests/test_daemon.py::test_a_daemon_learns_saves_on_command_and_goes_on_from_the_file
 
-# Random lines, flags and model files, under the sanitizers: make fuzz MINUTES=30 SEED=1 (docs/fuzzing.md).
+# docs/fuzzing.md
 MINUTES ?= 5
 SEED ?= 0
-fuzz: build/sanitized/built
+fuzz: build/sanitized/built  ## random lines, flags and model files, under the sanitizers (MINUTES=5 SEED=0)
 	@echo "== Fuzzing for $(MINUTES) minutes"
 	$(SANITIZED) -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 
@@ -96,7 +107,7 @@ $(VENV)/package-tools: $(VENV)/pip
 	@touch $@
 
 # The wheel is built from the source distribution, which shows that this is whole, and tried where there is nothing else.
-wheel: $(VENV)/package-tools
+wheel: $(VENV)/package-tools  ## a source distribution and a wheel, tried in a clean environment
 	@echo "== Building the source distribution, and from it the wheel"
 	rm -rf dist build/clean
 	$(BIN)/python -m build
@@ -108,5 +119,5 @@ wheel: $(VENV)/package-tools
 	env -i PATH=build/clean/bin VW_OPO_CMAB_CACHE=build/clean/no-cache build/clean/bin/python tests/smoke.py --alone
 	ls -l dist
 
-clean:
+clean:  ## removes what was made here: .venv, build, dist
 	rm -rf $(VENV) build dist

@@ -3,5 +3,7 @@
 // renamed.
 #include "engine/initialize.h"
 
+// NOLINTBEGIN(readability-identifier-naming): they are VW's names
 #define initialize initialize_with_opo_cmab
 #define merge_models merge_models_without_opo_cmab
+// NOLINTEND(readability-identifier-naming)

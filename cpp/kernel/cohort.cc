@@ -18,6 +18,7 @@ void cohort::start(std::vector<uint32_t> its_members, std::vector<uint32_t> its_
 void cohort::start(const cohort& other, const std::vector<uint32_t>& columns)
 {
   std::vector<uint32_t> its_members;
+  its_members.reserve(columns.size());
   for (const auto column : columns) { its_members.push_back(other.members[column]); }
   start(std::move(its_members), other.predictors);
   for (std::size_t row = 0; row < rows(); row += tile())

@@ -83,7 +83,7 @@ private:
   void predict();
   void take_out_common();
   void predict(const feature* features, std::size_t count, double* changes);
-  double look_up(const feature* features, std::size_t count);
+  double look_up(const feature* features, std::size_t n);
   void add_singles(double* changes);
   void spread(const std::vector<uint32_t>& predictors, double* changes);
 };
