@@ -17,9 +17,7 @@ from joblib import Parallel, delayed
 from opo_cmab.compare.rows import Row
 from tqdm import tqdm
 
-from benchmarks.online.explorers import VWBandit
-from benchmarks.online.problems import Problem
-from benchmarks.online.simulate import play
+from benchmarks.shared.bandit import Problem, VWBandit, play
 from benchmarks.shared.datasets import BAKEOFF, Dataset, available, builtin, load
 from benchmarks.shared.program import count, directory, option, parse, processes, where, write
 from benchmarks.shared.tables import markdown
@@ -47,17 +45,7 @@ def as_problem(dataset: Dataset, seed: int, right: float, wrong: float) -> Probl
             for action in range(dataset.actions)
         ]
 
-    actions = [lines(x) for x in dataset.X[order]]
-    return Problem(dataset.X[order], [line.pop(0) for line in actions], actions, list(costs), list(costs))
-
-
-class _Rounds(VWBandit):
-    """There is no shared line: the first line is the first action's."""
-
-    def learn(self, t: int, action: int, probability: float, cost: float) -> None:
-        lines = self._lines(t)
-        lines[action] = f"0:{cost:.7g}:{probability:.7g} {lines[action]}"
-        self._workspace.learn(lines)
+    return Problem(dataset.X[order], [lines(x) for x in dataset.X[order]], list(costs), list(costs))
 
 
 def losses(dataset: Dataset, seed: int, explorers: Sequence[str]) -> list[Row]:
@@ -65,7 +53,7 @@ def losses(dataset: Dataset, seed: int, explorers: Sequence[str]) -> list[Row]:
 
     def run(explorer: str, unit: str, right: float, wrong: float, flags: str = "") -> Row:
         problem = as_problem(dataset, seed, right, wrong)
-        bandit = _Rounds(f"--cb_explore_adf {EXPLORERS[explorer]} {flags}", problem, seed)
+        bandit = VWBandit(f"--cb_explore_adf {EXPLORERS[explorer]} {flags}", problem, seed)
         _, paid = play(problem, bandit, seed)
         wrong_share = float(np.mean(paid == wrong))
         return {"dataset": dataset.did, "seed": seed, "explorer": explorer, "unit": unit, "loss": wrong_share}

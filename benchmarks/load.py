@@ -18,10 +18,9 @@ import numpy as np
 import pandas as pd
 from opo_cmab.compare.rows import Row
 
-from benchmarks.shared.daemon import TURN, Daemon, Served, in_turn, requests, save, serve
+from benchmarks.shared.daemon import TURN, Daemon, Served, in_turn, offline, requests, save, serve
 from benchmarks.shared.program import count, directory, parse, where, write
 from benchmarks.shared.tables import markdown_of
-from benchmarks.shared.vw import run_vw
 
 EXPLORERS = {"SquareCB": "--squarecb", "OPO-CMAB, budget 64": "--opo_cmab --opo_budget 64"}
 COMMON = "--cb_explore_adf -q ua"
@@ -36,12 +35,8 @@ def at_once(daemon: Daemon, texts: Sequence[str]) -> list[Served]:
         return [served for part in pool.map(partial(serve, daemon), shares) for served in part]
 
 
-def offline(arguments: str, texts: Sequence[str], directory: Path) -> list[str]:
-    """What `vw` answers to the requests in a file."""
-    data, out = directory / "requests.txt", directory / "answers.txt"
-    data.write_text("".join(texts))
-    run_vw(f"-d {data} {arguments} -p {out}")
-    return [line for line in out.read_text().splitlines() if line]
+def offline_answers(arguments: str, texts: Sequence[str], directory: Path) -> list[str]:
+    return [line for line in offline(arguments, texts, directory).read_text().splitlines() if line]
 
 
 def different(served: Sequence[Served], expected: Sequence[str]) -> int:
@@ -71,7 +66,7 @@ def learning(explorer: str, texts: Sequence[str], directory: Path) -> tuple[Row,
         lost = in_turn(daemon, texts[middle : middle + TURN])  # learnt after the save, and lost with the daemon
     with Daemon(f"-i {saved} --num_children 1") as daemon:
         served += in_turn(daemon, texts[middle:])
-    expected = offline(f"{arguments} -f {model}", texts, directory)
+    expected = offline_answers(f"{arguments} -f {model}", texts, directory)
     if different(lost, expected[middle : middle + TURN]):
         raise RuntimeError(f"{explorer}: saving has changed the answers of the daemon that went on")
     return figures("learning", explorer, served, expected, sum(s.seconds for s in served)), model
@@ -83,7 +78,7 @@ def predicting(explorer: str, model: Path, texts: Sequence[str], directory: Path
         start = time.perf_counter()
         served = at_once(daemon, texts)
         seconds = time.perf_counter() - start
-    return figures("predicting", explorer, served, offline(f"-i {model} -t", texts, directory), seconds)
+    return figures("predicting", explorer, served, offline_answers(f"-i {model} -t", texts, directory), seconds)
 
 
 def report(rows: Sequence[Row], place: Row) -> str:

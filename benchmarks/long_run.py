@@ -16,10 +16,10 @@ import pandas as pd
 from opo_cmab.compare.rows import Row
 from vowpalwabbit import Workspace
 
-from benchmarks.shared.daemon import requests
+from benchmarks.shared.daemon import offline, requests
 from benchmarks.shared.program import count, directory, parse, where, write
 from benchmarks.shared.tables import markdown_of
-from benchmarks.shared.vw import run_vw
+from benchmarks.shared.vw import probabilities
 
 HALF_A_DIGIT = 5.1e-7  # vw prints six digits after the point
 ARGUMENTS = "--cb_explore_adf --opo_cmab --opo_budget 64 -q ua"
@@ -31,25 +31,10 @@ def memory_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def offline(rounds: int, directory: Path) -> Path:
-    """The command line's answers to the same rounds."""
-    data, out = directory / "data.txt", directory / "answers.txt"
-    with data.open("w") as file:
-        file.writelines(requests(rounds))
-    run_vw(f"-d {data} {ARGUMENTS} -p {out}")
-    return out
-
-
-def probabilities(line: str) -> list[float]:
-    """In the order of the actions."""
-    pairs = (pair.split(":") for pair in line.strip().split(","))
-    return [float(p) for _, p in sorted(pairs, key=lambda pair: int(pair[0]))]
-
-
 def run(rounds: int, marks: int) -> list[Row]:
     """Predict, then learn, round by round; memory, time and answers other than the command line's, mark by mark."""
     rows = []
-    with TemporaryDirectory() as temporary, offline(rounds, Path(temporary)).open() as lines:
+    with TemporaryDirectory() as temporary, offline(ARGUMENTS, requests(rounds), Path(temporary)).open() as lines:
         answers = map(probabilities, filter(str.strip, lines))
         texts = requests(rounds)
         workspace = Workspace(f"{ARGUMENTS} --quiet")

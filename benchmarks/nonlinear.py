@@ -8,18 +8,18 @@ Results: OUT/nonlinear.md, OUT/nonlinear.csv and OUT/nonlinear.svg.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import opo_cmab
 import pandas as pd
 from joblib import Parallel, delayed
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from opo_cmab.compare.rows import Row
 from sklearn.ensemble import GradientBoostingRegressor
 
+from benchmarks.shared.bandit import Array, Bandit, OPOLearnerBandit, Problem, VWBandit, play
 from benchmarks.shared.plots import svg
 from benchmarks.shared.program import count, directory, parse, processes, where, write
 from benchmarks.shared.tables import markdown
@@ -29,68 +29,45 @@ ACTIONS, FEATURES = 4, 3
 BEST_LOSS, OTHER_LOSS = 0.1, 0.9
 TREES = "OPOLearner, boosted trees"
 
-Array = NDArray[np.float64]
-# Probabilities for a context, and learning from (context, action, probability, loss).
-Bandit = tuple[Callable[[Array], Array], Callable[[Array, int, float, float], None]]
+Make = Callable[[Problem, int], Bandit]
 
 
-def draw(rounds: int, seed: int) -> tuple[Array, Array, Array]:
-    """Contexts, expected losses and observed losses (0 or 1)."""
+def draw(rounds: int, seed: int) -> Problem:
+    """Losses of 0 or 1. Each action has the features in a namespace of its own: a linear model for each action."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(size=(rounds, FEATURES))
     best = BEST_OF_BAND[(x[:, 0] * len(BEST_OF_BAND)).astype(int)]
     expected = np.where(best[:, None] == np.arange(ACTIONS), BEST_LOSS, OTHER_LOSS)
-    return x, expected, (rng.uniform(size=expected.shape) < expected).astype(float)
+    observed = (rng.uniform(size=expected.shape) < expected).astype(float)
+    features = [" ".join(f"x{i}:{v:.6f}" for i, v in enumerate(row)) for row in x]
+    lines = [[f"|{'abcd'[action]} constant {text}" for action in range(ACTIONS)] for text in features]
+    return Problem(x, lines, list(expected), list(observed))
 
 
-def vw(flags: str) -> Bandit:
-    """VW, each action's features in a namespace of its own: a linear model for each action."""
-    from vowpalwabbit import Workspace
-
-    workspace = Workspace(f"--cb_explore_adf {flags} --quiet")
-
-    def lines(x: Array) -> list[str]:
-        features = " ".join(f"x{i}:{v:.6f}" for i, v in enumerate(x))
-        return [f"|{'abcd'[action]} constant {features}" for action in range(ACTIONS)]
-
-    def learn(x: Array, action: int, probability: float, loss: float) -> None:
-        labelled = lines(x)
-        labelled[action] = f"{action}:{loss}:{probability} {labelled[action]}"
-        workspace.learn(labelled)
-
-    return lambda x: np.array(workspace.predict(lines(x))), learn
+def vw(flags: str) -> Make:
+    return partial(VWBandit, f"--cb_explore_adf {flags}")
 
 
-def opo(**settings: Any) -> Bandit:
-    """OPOLearner, an oracle for each action."""
-    learner = opo_cmab.OPOLearner(actions=ACTIONS, **settings)
-    return lambda x: learner.predict_proba(x[None])[0], lambda x, action, _, loss: learner.update(x, action, loss)
+def opo(**settings: Any) -> Make:
+    return partial(OPOLearnerBandit, **settings)
 
 
 BOOSTED_TREES = GradientBoostingRegressor(n_estimators=40, min_samples_leaf=3, random_state=0)
-BANDITS: dict[str, Callable[[], Bandit]] = {
-    TREES: lambda: opo(oracle=BOOSTED_TREES, budget=16),
-    f"{TREES}, budget 8": lambda: opo(oracle=BOOSTED_TREES, budget=8),  # two for each action: too few
-    "OPOLearner, ridge": opo,
-    "VW --opo_cmab": lambda: vw("--opo_cmab"),
-    "VW --opo_cmab, quadratic": lambda: vw("--opo_cmab " + " ".join(f"-q {n}{n}" for n in "abcd")),
-    "VW --squarecb": lambda: vw("--squarecb"),
+BANDITS: dict[str, Make] = {
+    TREES: opo(oracle=BOOSTED_TREES, budget=16),
+    f"{TREES}, budget 8": opo(oracle=BOOSTED_TREES, budget=8),  # two for each action: too few
+    "OPOLearner, ridge": opo(),
+    "VW --opo_cmab": vw("--opo_cmab"),
+    "VW --opo_cmab, quadratic": vw("--opo_cmab " + " ".join(f"-q {n}{n}" for n in "abcd")),
+    "VW --squarecb": vw("--squarecb"),
 }
 
 
 def cumulative_regret(name: str, rounds: int, seed: int) -> Array:
     """After each round."""
-    probabilities, learn = BANDITS[name]()
-    x, expected, observed = draw(rounds, seed)
-    rng = np.random.default_rng([seed, 1])
-    regret = np.empty(rounds)
-    for t in range(rounds):
-        pi = probabilities(x[t])
-        pi = pi / pi.sum()
-        regret[t] = pi @ expected[t] - expected[t].min()
-        action = int(rng.choice(ACTIONS, p=pi))
-        learn(x[t], action, float(pi[action]), float(observed[t, action]))
-    return regret.cumsum()
+    problem = draw(rounds, seed)
+    probabilities, _ = play(problem, BANDITS[name](problem, seed), seed)
+    return problem.regret(probabilities).cumsum()
 
 
 def report(results: pd.DataFrame, place: Row) -> str:

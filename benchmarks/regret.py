@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from opo_cmab.compare.rows import Row
 from tqdm import tqdm
 
+from benchmarks.shared.bandit import Array, Problem, VWBandit, play
 from benchmarks.shared.plots import svg
 from benchmarks.shared.program import count, directory, option, parse, processes, write
 from benchmarks.shared.tables import markdown
@@ -58,45 +59,30 @@ LEARNER = "--ftrl"
 HORIZONS = (500, 1000, 2000, 4000, 8000)
 
 
-def draw(rounds: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Features, expected losses and observed losses (0 or 1).
+def draw(rounds: int, seed: int, shift: float = 0) -> Problem:
+    """Losses of 0 or 1, plus the shift.
 
     The features are uniform on the simplex, one for each action, and an action's loss falls with its feature from 0.75
-    to 0.25. On the simplex that is linear without a constant.
+    to 0.25. On the simplex that is linear without a constant. Each action has the features of the context, in a
+    namespace of its own.
     """
     rng = np.random.default_rng(seed)
     x = rng.dirichlet(np.ones(ACTIONS), size=rounds)
     expected = 0.75 - 0.5 * x
-    return x, expected, (rng.uniform(size=x.shape) < expected).astype(float)
+    observed = rng.uniform(size=x.shape) < expected
+    features = [" ".join(f"x{i}:{v:.6f}" for i, v in enumerate(row)) for row in x]
+    lines = [[f"|{chr(ord('a') + action)} {text}" for action in range(ACTIONS)] for text in features]
+    return Problem(x, lines, list(expected + shift), list(observed + shift))
 
 
-def examples(x: NDArray[np.float64]) -> list[str]:
-    """A line for each action: the features of the context, in a namespace of the action's own."""
-    features = " ".join(f"x{i}:{v:.6f}" for i, v in enumerate(x))
-    return [f"|{chr(ord('a') + action)} {features}" for action in range(len(x))]
-
-
-def cumulative_regret(explorer: str, learner: str, shift: float, rounds: int, seed: int) -> NDArray[np.float64]:
+def cumulative_regret(explorer: str, learner: str, shift: float, rounds: int, seed: int) -> Array:
     """Pseudo-regret after each round: the sum of <pi_t, l(c_t, .)> - min_a l(c_t, a). No setting depends on the number
     of rounds, so the first K rounds are what a run of K rounds would be."""
-    import opo_cmab  # noqa: F401  here: joblib's processes run this function without the head of this file
-    from vowpalwabbit import Workspace
-
-    x, expected, observed = draw(rounds, seed)
-    rng = np.random.default_rng([seed, 1])
+    problem = draw(rounds, seed, shift)
     costs = f"--cb_min_cost {shift} --cb_max_cost {shift + 1}" if "--opo_paper" in explorer else ""  # others learn it
-    vw = Workspace(f"--cb_explore_adf {explorer} {costs} {learner} --noconstant --quiet")
-    regret = np.empty(rounds)
-    for t in range(rounds):
-        lines = examples(x[t])
-        pi = np.asarray(vw.predict(lines), dtype=float)
-        pi /= pi.sum()
-        regret[t] = pi @ expected[t] - expected[t].min()
-        action = rng.choice(len(pi), p=pi)
-        lines[action] = f"{action}:{observed[t, action] + shift}:{pi[action]} {lines[action]}"
-        vw.learn(lines)
-    vw.finish()
-    return regret.cumsum()
+    bandit = VWBandit(f"--cb_explore_adf {explorer} {costs} {learner} --noconstant", problem, seed)
+    probabilities, _ = play(problem, bandit, seed)
+    return problem.regret(probabilities).cumsum()
 
 
 def exponent(rounds: ArrayLike, regrets: ArrayLike) -> float:

@@ -5,7 +5,6 @@ with its lowest figure, and the ratios are what to look at. Results: OUT/speed.m
 """
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from opo_cmab.reference import policies
 from benchmarks.shared.plots import svg
 from benchmarks.shared.program import count, directory, option, parse, where, write
 from benchmarks.shared.tables import markdown_of
-from benchmarks.shared.vw import Usage, run_vw
+from benchmarks.shared.vw import Usage, probabilities, run_vw
 
 BASELINE = "SquareCB"
 OURS = "OPO-CMAB"
@@ -166,21 +165,20 @@ def naive(stream: Stream, bits: int = 18) -> tuple[NDArray[np.float64], int]:
     weights = np.zeros(2**bits, dtype=np.float32)
     index = np.arange(actions * features).reshape(actions, features)
     past: list[NDArray[np.float32]] = []
-    probabilities = []
+    found = []
     for x, chosen, cost in zip(*stream, strict=True):
         predictions = [(w[index] * x).sum(axis=1) for w in past]
-        probabilities.append(policies(np.reshape(predictions, (-1, actions)), **SETTINGS)[-1])
+        found.append(policies(np.reshape(predictions, (-1, actions)), **SETTINGS)[-1])
         past.append(weights.copy())
         example = index[chosen]
         error = cost - weights[example] @ x[chosen]
         weights[example] += 2 * LEARNING_RATE * error / actions * x[chosen]  # VW's mtr weighs it by 1 / |A|
-    return np.array(probabilities), sum(w.nbytes for w in past)
+    return np.array(found), sum(w.nbytes for w in past)
 
 
 def read_probabilities(path: Path) -> NDArray[np.float64]:
-    """vw's predictions of all rounds, from `action:probability,..` to the order of the actions."""
-    rounds = [re.findall(r"(\d+):([^,\n]+)", line) for line in path.read_text().splitlines() if line]
-    return np.array([[float(p) for _, p in sorted(r, key=lambda pair: int(pair[0]))] for r in rounds])
+    """vw's predictions of all rounds."""
+    return np.array([probabilities(line) for line in path.read_text().splitlines() if line])
 
 
 def beside_naive(rounds: int, repeats: int, directory: Path) -> Row:

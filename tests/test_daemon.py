@@ -53,7 +53,7 @@ def test_what_was_learnt_after_the_save_is_lost_and_no_more(tmp_path):
         in_turn(daemon, texts[20:40])
     with Daemon(f"-i {saved} --num_children 1") as daemon:
         served = in_turn(daemon, texts[40:])
-    expected = load.offline(f"{load.COMMON} --opo_cmab", texts[:20] + texts[40:], tmp_path)
+    expected = load.offline_answers(f"{load.COMMON} --opo_cmab", texts[:20] + texts[40:], tmp_path)
     assert [s.answer for s in served] == expected[20:]
 
 

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.online import __main__ as online
 from benchmarks.online import explorers, problems, report, simulate
 from benchmarks.online.problems import FAMILIES, SPLITS, make_problem
+from benchmarks.shared import bandit
 
 
 def small(family: str, split: problems.Split = "choose", rounds: int = 60) -> problems.Params:
@@ -108,7 +109,7 @@ def test_costs_of_a_batch_are_learnt_after_its_last_decision():
             assert cost == problem.costs[t][action]
             events.append(("learn", t))
 
-    simulate.play(problem, Spy(), 0)
+    bandit.play(problem, Spy(), 0)
     batches = [range(100), range(100, 200), range(200, 250)]
     assert events == [(what, t) for batch in batches for what in ("decide", "learn") for t in batch]
 

@@ -12,7 +12,8 @@ def test_the_exponent_of_a_power_is_found():
 
 
 def test_losses_are_linear_and_best_for_each_action_somewhere():
-    x, expected, observed = regret.draw(2000, seed=0)
+    problem = regret.draw(2000, seed=0)
+    x, expected, observed = problem.contexts, np.array(problem.expected), np.array(problem.costs)
     assert np.linalg.lstsq(x, expected)[1] == pytest.approx(0, abs=1e-20)
     assert set(expected.argmin(axis=1)) == set(range(regret.ACTIONS))
     assert set(observed.flat) == {0, 1}

@@ -11,11 +11,11 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from benchmarks.online.problems import Array, Problem
+from benchmarks.shared.bandit import Array, Bandit, OPOLearnerBandit, Problem, VWBandit
 from benchmarks.shared.vw import vw_build
 
 OURS = "OPO-CMAB"
@@ -43,37 +43,6 @@ MAPPED_EXPLORERS = {
 }
 
 
-class Bandit(Protocol):
-    def probabilities(self, t: int) -> Array:
-        """Of the actions of round t."""
-
-    def learn(self, t: int, action: int, probability: float, cost: float) -> None:
-        """What the action that was played in round t has cost."""
-
-
-class VWBandit:
-    def __init__(self, command: str, problem: Problem, seed: int) -> None:
-        import opo_cmab  # noqa: F401  here, before vowpalwabbit: joblib's processes run this without the caller's head
-        from vowpalwabbit import Workspace
-
-        low, high = problem.cost_range()
-        flags = command.format(low=low, high=high)
-        self._problem = problem
-        self._workspace = Workspace(f"{flags} --random_seed {seed + 1} --quiet --example_queue_limit 16")
-
-    def _lines(self, t: int) -> list[str]:
-        return [self._problem.shared[t], *self._problem.actions[t]]
-
-    def probabilities(self, t: int) -> Array:
-        pi: Array = np.array(self._workspace.predict(self._lines(t)))
-        return pi / float(pi.sum())  # RegCB gives 1 to each of several best actions
-
-    def learn(self, t: int, action: int, probability: float, cost: float) -> None:
-        lines = self._lines(t)
-        lines[action + 1] = f"0:{cost:.7g}:{probability:.7g} {lines[action + 1]}"
-        self._workspace.learn(lines)
-
-
 def vw_command(flags: str) -> str:
     return f"--cb_explore_adf -q UA {flags}".strip()
 
@@ -92,29 +61,6 @@ def _one(action: int, problem: Problem, t: int) -> Array:
 def _refuse_items(problem: Problem) -> None:
     if problem.items is not None:
         raise UnfitError("its actions are fixed")
-
-
-class OPOLearnerBandit:
-    """Our own learner in Python, with ridge regression: one for each action, or one for all where items change."""
-
-    def __init__(self, problem: Problem, seed: int, **settings: Any) -> None:
-        from opo_cmab import OPOLearner
-
-        self._problem = problem
-        self._learner = OPOLearner(actions=None if problem.items else len(problem.expected[0]), seed=seed, **settings)
-
-    def _context(self, t: int) -> Array:
-        x = self._problem.contexts[t]
-        if self._problem.items is None:
-            return x
-        z = self._problem.items[t]
-        return np.hstack([z, np.einsum("ai,j->aij", z, x).reshape(len(z), -1)])
-
-    def probabilities(self, t: int) -> Array:
-        return self._learner.predict_proba(self._context(t)[None])[0]
-
-    def learn(self, t: int, action: int, probability: float, cost: float) -> None:
-        self._learner.update(self._context(t), action, cost)
 
 
 class MABWiserBandit:

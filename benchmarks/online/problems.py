@@ -13,39 +13,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from benchmarks.shared.bandit import Array, Problem
+
 Params = dict[str, Any]
 Split = Literal["choose", "seen", "report"]
 SPLITS: tuple[Split, ...] = ("choose", "seen", "report")
 VERSION = 1  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A bandit of a number of rounds. All is drawn ahead: every explorer meets the same contexts and costs."""
-
-    contexts: Array  # (rounds, features)
-    shared: list[str]  # the contexts, as VW's shared lines
-    actions: list[list[str]]  # of each round, as VW's action lines
-    expected: list[Array]  # cost of each action of each round
-    costs: list[Array]  # that it has if it is played
-    items: list[Array] | None = None  # features of the actions of each round, (actions, features), where these change
-    batch: int = 1  # decisions that are made before the first of their costs is known
-
-    @property
-    def rounds(self) -> int:
-        return len(self.shared)
-
-    def cost_range(self) -> tuple[float, float]:
-        return min(float(c.min()) for c in self.costs), max(float(c.max()) for c in self.costs)
-
-    def regret(self, probabilities: list[Array]) -> Array:
-        """Pseudo-regret of each round: <pi_t, expected cost> - lowest expected cost."""
-        return np.array([pi @ c - c.min() for pi, c in zip(probabilities, self.expected, strict=True)])
-
-    def uniform_regret(self) -> Array:
-        """Of playing at random: the unit in which regret is reported."""
-        return np.array([c.mean() - c.min() for c in self.expected])
 
 
 def _one_hot(users: NDArray[np.int64], count: int) -> Array:

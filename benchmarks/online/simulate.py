@@ -10,32 +10,13 @@ import pandas as pd
 from opo_cmab.compare.rows import Key, Row
 from threadpoolctl import threadpool_limits
 
-from benchmarks.online.explorers import Bandit, UnfitError, identity, make_bandit
-from benchmarks.online.problems import FAMILIES, VERSION, Array, Problem, Split, make_problem
+from benchmarks.online.explorers import UnfitError, identity, make_bandit
+from benchmarks.online.problems import FAMILIES, VERSION, Split, make_problem
+from benchmarks.shared.bandit import Array, Problem, play
 from benchmarks.shared.runner import Workers, finish_missing
 
 POINTS = 50  # of a regret curve
 KEY = ("version", "family", "params", "split", "seed", "command", "engine")
-
-
-def play(problem: Problem, bandit: Bandit, seed: int) -> tuple[list[Array], Array]:
-    """The probabilities of each round and the cost that was paid. In batches: costs are learnt when the last decision
-    of a batch has been made."""
-    draws = np.random.default_rng([seed, 1]).uniform(size=problem.rounds)
-    probabilities: list[Array] = []
-    paid = np.empty(problem.rounds)
-    for first in range(0, problem.rounds, problem.batch):
-        batch = range(first, min(first + problem.batch, problem.rounds))
-        played = []
-        for t in batch:
-            pi = bandit.probabilities(t)
-            action = min(int(np.searchsorted(np.cumsum(pi), draws[t], side="right")), len(pi) - 1)
-            probabilities.append(pi)
-            played.append(action)
-        for t, action in zip(batch, played, strict=True):
-            paid[t] = problem.costs[t][action]
-            bandit.learn(t, action, float(probabilities[t][action]), float(paid[t]))
-    return probabilities, paid
 
 
 def results(problem: Problem, probabilities: list[Array], paid: Array) -> Row:

@@ -6,13 +6,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.shared.vw import VW
+from benchmarks.shared.vw import VW, run_vw
 
 TURN = 250  # requests of a client before it is the next one's turn
 TIMEOUT = 60.0
@@ -129,3 +129,12 @@ def save(daemon: Daemon, path: Path) -> None:
         if time.monotonic() > deadline:
             raise RuntimeError("the daemon does not save")
         time.sleep(0.02)
+
+
+def offline(arguments: str, texts: Iterable[str], directory: Path) -> Path:
+    """What `vw` answers to the requests in a file, a line each."""
+    data, out = directory / "requests.txt", directory / "answers.txt"
+    with data.open("w") as file:
+        file.writelines(texts)
+    run_vw(f"-d {data} {arguments} -p {out}")
+    return out

@@ -50,6 +50,12 @@ def run_vw(arguments: str) -> Usage:
     return Usage(*json.loads(process.stdout))
 
 
+def probabilities(line: str) -> list[float]:
+    """Of a line of vw's predictions, `action:probability,..`, in the order of the actions."""
+    pairs = (pair.split(":") for pair in line.strip().split(","))
+    return [float(p) for _, p in sorted(pairs, key=lambda pair: int(pair[0]))]
+
+
 def round_losses(command: str, text: str) -> str:
     """A character for each line of multiclass data: 1 where VW predicted another class, else 0.
 
