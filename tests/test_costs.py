@@ -56,7 +56,8 @@ class Mapping:
             if not now.known:
                 label = 1.0 if logistic else 0.75
             elif logistic:
-                label = now.loss(cost) if self.sign > 0 else 1 - now.loss(cost)
+                loss = np.clip(now.loss(cost), 0, 1)
+                label = loss if self.sign > 0 else 1 - loss
             else:
                 label = self.sign * (now.loss(cost) - now.start)
             self.labels.append(label)
@@ -76,7 +77,7 @@ class Mapping:
         now, first = self.ranges[n - 1], next(r for r in self.ranges if r.known)
         learnt_in = [r if r.known else first for r in [first, *self.ranges[: n - 1]]]
         return np.array(
-            [(r.min - now.min + r.width * self.loss(f, r)) / now.width for f, r in zip(scores, learnt_in, strict=True)]
+            [(r.low - now.low + r.width * self.loss(f, r)) / now.width for f, r in zip(scores, learnt_in, strict=True)]
         )
 
 
@@ -256,7 +257,8 @@ def test_the_metrics_and_the_readable_model_report_the_range(vw, tmp_path, explo
     assert found == {"cost_range_known": False}
     assert "cost_range = not known yet\n" in text
     found, text = run(clicks(11))
-    assert found == {"cost_range_known": True, "cost_min": -1.0, "cost_max": 0.0}
+    ends = {"cost_min": -1.0, "cost_max": 0.0, "cost_range_low": -1.0, "cost_range_high": 0.0}
+    assert found == {"cost_range_known": True, **ends}
     assert "cost_range = -1 to 0\n" in text
     assert "--cb_min_cost" not in text  # learnt, so not an option of the model
     found, text = run(clicks(11), "--cb_min_cost -5")
@@ -278,7 +280,7 @@ def test_average_loss_and_explain_speak_in_the_unit_of_the_user(vw, tmp_path):
             workspace.learn(lines)
         explanation = opo_cmab.explain(workspace, without_labels(rounds[:1])[0])
     low, high = explanation.cost_range
-    assert low <= min(costs_of(rounds)) < max(costs_of(rounds)) <= high
+    assert min(costs_of(rounds)) <= low < high <= max(costs_of(rounds))
     assert 100 < explanation.cost[-1].mean() < 900
 
 
@@ -320,16 +322,34 @@ def test_extreme_costs_give_probabilities(ours, explorer, costs):
         assert sum(p) == pytest.approx(1, abs=1e-5)
 
 
-def test_after_an_outlier_the_range_is_wide_and_models_start_near_the_costs(ours):
-    costs = CostRange()
-    for cost in [1.0, 2.0, 1.5, 1.2, 1.8, 1.1, 101.0]:
-        costs.observe(cost)
-    assert costs.width == 100
-    assert costs.start < 0.1  # a quarter of the range would look worse than all costs but one
-    failures = CostRange()
-    for cost in [0.0] * 19 + [1.0]:
-        failures.observe(cost)
-    assert failures.start == pytest.approx(0.025)
+def learnt_range(costs, **ends):
+    result = CostRange(**ends)
+    for cost in costs:
+        result.observe(cost)
+    return result
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
+def test_clicks_that_are_not_rare_have_the_range_of_their_costs(rate):
+    found = learnt_range(-(np.arange(100) * rate % 1 < rate - 1e-9).astype(float))
+    assert_allclose((found.low, found.high), (-1, 0), atol=0.25)
+
+
+def test_a_few_outliers_leave_the_range_to_the_usual_costs():
+    usual = np.random.default_rng(0).uniform(1, 3, size=1000)
+    usual[[100, 500]] = 400.0
+    found = learnt_range(usual)
+    assert found.max == 400
+    assert found.high < 50
+    assert found.start < 0.1  # a quarter of the range would look worse than all costs but two
+    assert learnt_range(usual, fixed_max=1000.0).high == pytest.approx(found.high)  # a limit is not the range
+
+
+def test_the_range_follows_costs_that_have_moved():
+    found = learnt_range([*np.tile([0.0, 1.0], 50), *np.tile([9.0, 10.0], 500)])
+    assert found.min == 0
+    assert found.low > 2
+    assert found.high == 10
 
 
 @pytest.mark.parametrize("explorer", EXPLORERS)

@@ -71,11 +71,11 @@ def ridge_predictions(x, actions, costs, context, joint: bool):
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_with_ridge_it_equals_the_reference(joint, settings):
-    rounds = problem(70, joint)
-    learner = learnt(make(joint, min_cost=0, max_cost=1, **settings), *rounds)
+    x, actions, costs = problem(70, joint)
+    costs = np.round(costs)  # 0 or 1, which are the range then
+    learner = learnt(make(joint, min_cost=0, max_cost=1, **settings), x, actions, costs)
     contexts = problem(40, joint, seed=1)[0]
-    x, actions, costs = rounds
-    labels = np.clip(costs, 0, 1) - LARGEST_START
+    labels = costs - LARGEST_START
     losses = [LARGEST_START + ridge_predictions(x, actions, labels, c, joint) for c in contexts]
     expected = [reference.policies(f, **settings)[-1] for f in losses]
     assert_allclose(learner.predict_proba(contexts), expected, atol=1e-9)
@@ -83,11 +83,12 @@ def test_with_ridge_it_equals_the_reference(joint, settings):
 
 
 def test_with_a_tree_it_equals_the_reference():
-    x, actions, costs = problem(60, joint=True)
+    x, actions, costs = problem(60, joint=True, seed=1)
+    costs = np.round(costs)  # 0 or 1, which are the range then
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     settings = {"eta": 10, "gamma": 0.5, "decay": 1}
     learner = learnt(make(joint=True, oracle=tree, refit=0.2, min_cost=0, max_cost=1, **settings), x, actions, costs)
-    labels = np.clip(costs, 0, 1) - LARGEST_START
+    labels = costs - LARGEST_START
 
     def fitted(n):
         model = clone(tree).fit(x[np.arange(n), actions[:n]], labels[:n])
@@ -101,7 +102,7 @@ def test_with_a_tree_it_equals_the_reference():
         else:
             past.append(past[-1])
     assert len(set(past)) < 30
-    contexts = problem(5, joint=True, seed=1)[0]
+    contexts = problem(5, joint=True, seed=2)[0]
     expected = [reference.policy(past, c, ACTIONS, **settings) for c in contexts]
     assert_allclose(learner.predict_proba(contexts), expected, atol=1e-9)
     assert_allclose([learner.predict_proba(c[None])[0] for c in contexts], expected, atol=1e-9)
@@ -137,6 +138,7 @@ def test_the_batch_kernel_equals_the_reference_over_long_replays(settings):
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_with_a_budget_it_equals_the_reference(joint, settings):
     x, actions, costs = problem(90, joint)
+    costs = np.round(costs)  # 0 or 1, which are the range then
     learner = learnt(make(joint, budget=12, min_cost=0, max_cost=1, **settings), x, actions, costs)
     contexts = problem(20, joint, seed=1)[0]
     starts = reference.segment_starts(90, budget=12)
@@ -209,23 +211,23 @@ def test_action_sets_may_change_from_round_to_round():
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_range_that_is_learnt_gives_past_predictors_their_meaning(joint):
     x, actions, costs = problem(60, joint)
-    costs = 7 * costs - 3
-    costs[:4] = costs[0]  # the range is not known at first
+    costs = (7 * costs - 3) * (1 + np.arange(60) / 6)  # they spread, and so the range moves
+    costs[:4] = costs[0]  # it is not known at first
     learner = learnt(make(joint, eta=10, gamma=0.5), x, actions, costs)
     ranges, now = [], CostRange()
     for cost in costs:
         ranges.append(copy(now))
         now.observe(cost)
-    assert len({(r.min, r.max) for r in ranges}) > 4
+    assert len({(r.low, r.high) for r in ranges}) > 4
     first = next(r for r in ranges if r.known)
     contexts = problem(5, joint, seed=1)[0]
     for context, got in zip(contexts, learner.predict_proba(contexts), strict=True):
         losses = np.empty((len(costs), ACTIONS))
         for k, then in enumerate(ranges):
             unit = then if then.known else first
-            labels = (costs - unit.min) / unit.width - unit.start if then.known else np.zeros(len(costs))
+            labels = (costs - unit.low) / unit.width - unit.start if then.known else np.zeros(len(costs))
             loss = unit.start + ridge_predictions(x, actions, labels, context, joint)[k]
-            losses[k] = (unit.min - now.min + unit.width * loss) / now.width
+            losses[k] = (unit.low - now.low + unit.width * loss) / now.width
         assert_allclose(got, reference.policies(losses, eta=10, gamma=0.5, decay=learner.decay)[-1], atol=1e-8)
 
 
@@ -241,8 +243,9 @@ def test_the_unit_of_the_costs_does_not_matter(settings):
             learnt(make(False, **settings), x, actions, a + b * costs).predict_proba(x) == plain.predict_proba(x)
         ).all()
         given = {"min_cost": a + b * costs.min(), "max_cost": a + b * costs.max()}
-        assert learnt(make(False, **settings, **given), x, actions, a + b * costs).cost_range == tuple(given.values())
-    assert plain.cost_range[0] <= costs.min()
+        low, high = learnt(make(False, **settings, **given), x, actions, a + b * costs).cost_range
+        assert given["min_cost"] <= low < high <= given["max_cost"]
+    assert costs.min() <= plain.cost_range[0] < plain.cost_range[1] <= costs.max()
 
 
 def test_it_is_uniform_until_two_different_costs_are_seen():
@@ -252,7 +255,8 @@ def test_it_is_uniform_until_two_different_costs_are_seen():
     assert learner.cost_range is None
     learner.update(x[0], 0, -6)
     learner.update(x[1], 1, -5)
-    assert learner.cost_range == (-6, -5)
+    low, high = learner.cost_range
+    assert -6 < low < high == -5  # one cost in twelve is unusual
     assert (learner.predict_proba(x) != 1 / ACTIONS).any()
 
 

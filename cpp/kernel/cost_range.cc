@@ -5,73 +5,107 @@
 
 namespace opo_cmab
 {
+namespace
+{
+constexpr double DEVIATIONS = 2.;   // how far the range reaches on either side of the mean
+constexpr double TOLERANCE = 0.25;  // how far an end may be off, as a share of the width
+}  // namespace
+
 void cost_range::fix_min(double min)
 {
-  _min = min;
+  _state.min = min;
+  _state.low = min;
   _min_is_fixed = true;
 }
 
 void cost_range::fix_max(double max)
 {
-  _max = max;
+  _state.max = max;
+  _state.high = max;
   _max_is_fixed = true;
 }
 
-bool cost_range::observe(double cost)
+/// To the limits that are given.
+double cost_range::clip(double cost) const
 {
-  const double old_min = _min;
-  const double old_max = _max;
-  const double step = known() ? width() / 8. : 0.;
-  if (_min_is_fixed) { cost = std::max(cost, _min); }
-  if (_max_is_fixed) { cost = std::min(cost, _max); }
-  if (!_max_is_fixed && cost > old_max) { _max = std::max(cost, old_max + step); }
-  if (!_min_is_fixed && cost < old_min) { _min = std::min(cost, old_min - step); }
-  const bool changed = _min != old_min || _max != old_max;
-
-  if (_count > 0 && _min != old_min) { _sum += static_cast<double>(_count) * (old_min - _min); }
-  _sum += cost - _min;
-  ++_count;
-  if (changed && known()) { _start = std::min(LARGEST_START, 0.5 * _sum / (static_cast<double>(_count) * width())); }
-  return changed;
+  if (_min_is_fixed) { cost = std::max(cost, _state.min); }
+  if (_max_is_fixed) { cost = std::min(cost, _state.max); }
+  return cost;
 }
 
-double cost_range::loss(double cost) const { return std::min(1., std::max(0., (cost - _min) / width())); }
+void cost_range::observe(double cost)
+{
+  auto& s = _state;
+  cost = clip(cost);
+  const bool was_known = known();
+  s.min = std::min(s.min, cost);
+  s.max = std::max(s.max, cost);
+  if (s.count == 0)
+  {
+    s.first = cost;
+    s.low -= cost;
+    s.high -= cost;
+  }
+  ++s.count;
+  const double difference = cost - s.first;
+  s.sum += difference;
+  s.squares += difference * difference;
+
+  const auto n = static_cast<double>(s.count);
+  const double mean = s.sum / n;
+  const double deviation = std::sqrt(std::max(0., s.squares / n - mean * mean));
+  double low = s.min - s.first;
+  double high = s.max - s.first;
+  if (deviation > 0.)
+  {
+    low = std::max(low, mean - DEVIATIONS * deviation);
+    high = std::min(high, mean + DEVIATIONS * deviation);
+  }
+  const double most = TOLERANCE * (high - low);
+  if (!known() || (was_known && std::abs(low - s.low) <= most && std::abs(high - s.high) <= most)) { return; }
+  s.low = low;
+  s.high = high;
+  s.start = std::min(LARGEST_START, 0.5 * (mean - low) / (high - low));
+}
+
+double cost_range::loss(double cost) const
+{
+  return (clip(cost) - _state.first - _state.low) / (_state.high - _state.low);
+}
 
 bool cost_range::restore(const state& saved)
 {
   const bool nothing_seen = saved.min > saved.max;
-  if ((_min_is_fixed && saved.min != _min) || (_max_is_fixed && saved.max != _max) || std::isnan(saved.min) ||
-      std::isnan(saved.max) || (!nothing_seen && !std::isfinite(saved.max - saved.min)) ||
-      !(saved.start >= 0. && saved.start <= LARGEST_START) || !(saved.sum >= 0.) || !std::isfinite(saved.sum))
-  {
-    return false;
-  }
-  _min = saved.min;
-  _max = saved.max;
-  _start = saved.start;
-  _sum = saved.sum;
-  _count = saved.count;
-  return true;
+  const bool is_known = saved.min < saved.max;
+  const auto finite = [](double x) { return std::isfinite(x); };
+  const bool good = (!_min_is_fixed || saved.min == _state.min) && (!_max_is_fixed || saved.max == _state.max) &&
+      !std::isnan(saved.min) && !std::isnan(saved.max) && (nothing_seen || finite(saved.max - saved.min)) &&
+      finite(saved.low) && finite(saved.high) && (!is_known || saved.low < saved.high) && saved.start >= 0. &&
+      saved.start <= LARGEST_START && finite(saved.first) && finite(saved.sum) && saved.squares >= 0. &&
+      finite(saved.squares);
+  if (good) { _state = saved; }
+  return good;
 }
 
 void range_history::append(uint32_t predictor, const cost_range& range)
 {
   if (!range.known()) { return; }
   if (_entries.empty()) { predictor = 0; }
-  else if (_entries.back().min == range.min() && _entries.back().max == range.max()) { return; }
-  _entries.push_back({predictor, range.min(), range.max(), range.start()});
+  const auto& now = range.save();
+  if (!_entries.empty() && _entries.back().low == now.low && _entries.back().high == now.high) { return; }
+  _entries.push_back({predictor, now.low, now.high, now.start});
 }
 
 std::vector<loss_map::piece> range_history::pieces(const segments& past, bool without_start) const
 {
   if (_entries.empty()) { return {{SIZE_MAX, 0., 1.}}; }
-  const double low = _entries.back().min;
-  const double width = _entries.back().max - low;
+  const double low = _entries.back().low;
+  const double width = _entries.back().high - low;
   const auto end_of = [this](std::size_t i)
   { return i + 1 < _entries.size() ? _entries[i + 1].predictor : UINT32_MAX; };
-  const auto scale = [&](std::size_t i) { return (_entries[i].max - _entries[i].min) / width; };
+  const auto scale = [&](std::size_t i) { return (_entries[i].high - _entries[i].low) / width; };
   const auto offset = [&](std::size_t i)
-  { return (_entries[i].min - low) / width + (without_start ? 0. : scale(i) * _entries[i].start); };
+  { return (_entries[i].low - low) / width + (without_start ? 0. : scale(i) * _entries[i].start); };
 
   std::vector<loss_map::piece> result;
   std::size_t i = 0;
@@ -106,9 +140,8 @@ bool range_history::restore(std::vector<entry> entries)
   for (std::size_t i = 0; i < entries.size(); ++i)
   {
     const auto& e = entries[i];
-    const bool good = e.min < e.max && std::isfinite(e.max - e.min) && e.start >= 0. && e.start <= 1. &&
-        (i == 0 ? e.predictor == 0
-                : e.predictor > entries[i - 1].predictor && e.min <= entries[i - 1].min && e.max >= entries[i - 1].max);
+    const bool good = e.low < e.high && std::isfinite(e.high - e.low) && e.start >= 0. && e.start <= 1. &&
+        (i == 0 ? e.predictor == 0 : e.predictor > entries[i - 1].predictor);
     if (!good) { return false; }
   }
   _entries = std::move(entries);

@@ -7,62 +7,71 @@
 #include <limits>
 #include <vector>
 
-// Costs in any unit: the range that they lie in, which makes losses in [0, 1] of them. Pure math, nothing of VW.
+// Costs in any unit: the range that makes losses of them, 0 for its lower end and 1 for its upper end. Pure math,
+// nothing of VW.
 namespace opo_cmab
 {
 constexpr double LARGEST_START = 0.25;  ///< of cost_range::start
 
-/// The range of the costs. An end that is not given is learnt: it moves out to the costs that are seen.
+/// The range of the usual costs, from low to high: two standard deviations on either side of the mean, within the
+/// limits from min to max. A limit that is not given is the lowest or highest cost so far.
+///
+/// For clicks at a rate of 20 to 80 % the range is that of the limits. Where few costs are far from the others, as with
+/// rare sales or heavy tails, it is much narrower: with the limits as the range, the usual costs would differ by
+/// little.
 class cost_range
 {
 public:
   void fix_min(double min);
   void fix_max(double max);
 
-  /// Widens the range to hold a cost. A learnt end moves by at least an eighth of the width, so that costs which grow
-  /// for ever change the range a few hundred times at most.
-  /// \return whether the range has changed
-  bool observe(double cost);
+  /// Learns from a cost. The range moves when one of its ends is off by more than a quarter of the width: so it moves
+  /// rarely, and what models have learnt keeps its meaning most of the time.
+  void observe(double cost);
 
-  bool known() const { return _min < _max; }
-  bool fixed() const { return _min_is_fixed && _max_is_fixed; }
-  double min() const { return _min; }
-  double max() const { return _max; }
-  double width() const { return _max - _min; }
+  /// Whether there is anything to compare: two different costs, or both limits.
+  bool known() const { return _state.min < _state.max; }
+  double min() const { return _state.min; }
+  double max() const { return _state.max; }
+  double low() const { return _state.first + _state.low; }
+  double high() const { return _state.first + _state.high; }
 
-  /// In [0, 1]; a cost outside of a range that was given is clipped to it. The range must be known.
+  /// From 0 for low to 1 for high, and beyond for unusual costs. Costs outside of limits that are given are clipped to
+  /// them. The range must be known.
   double loss(double cost) const;
 
-  /// Where a model is to start: what it is to predict, as a loss, of an action that was never tried. A quarter of the
-  /// range, which looks good but not perfect; or half the mean loss when the range last changed, if that is less: where
-  /// most costs are near the best and few are far from it, a quarter would look bad. If both ends are given, a quarter.
-  double start() const { return _start; }
+  /// Where a model is to start: the loss that it is to predict of an action that was never tried. A quarter of the
+  /// range, which looks good but not perfect; or half the mean loss when the range last moved, if that is less: where
+  /// most costs are near the best and few are far from it, a quarter would look bad.
+  double start() const { return _state.start; }
 
   /// All that is learnt, as plain data.
   class state
   {
   public:
-    double min;
-    double max;
-    double start;
-    double sum;  ///< of all costs, each less min
-    uint64_t count;
+    double min = std::numeric_limits<double>::infinity();
+    double max = -std::numeric_limits<double>::infinity();
+    double first = 0.;  ///< the first cost. What follows is of differences to it, so that no offset costs precision
+    double low = 0.;
+    double high = 0.;
+    double sum = 0.;
+    double squares = 0.;
+    uint64_t count = 0;
+    double start = LARGEST_START;
   };
-  state save() const { return {_min, _max, _start, _sum, _count}; }
-  /// \return false if this is no range, or not one with the ends that are given
+  const state& save() const { return _state; }
+  /// \return false if this is no range, or not one with the limits that are given
   bool restore(const state& saved);
 
 private:
   bool _min_is_fixed = false;
   bool _max_is_fixed = false;
-  double _min = std::numeric_limits<double>::infinity();
-  double _max = -std::numeric_limits<double>::infinity();
-  double _start = LARGEST_START;
-  double _sum = 0.;
-  uint64_t _count = 0;
+  state _state;
+
+  double clip(double cost) const;
 };
 
-/// The cost ranges that past predictors were learnt in. A predictor keeps its meaning when the range widens.
+/// The cost ranges that past predictors were learnt in. A predictor keeps its meaning when the range moves.
 class range_history
 {
 public:
@@ -70,8 +79,8 @@ public:
   {
   public:
     uint32_t predictor;  ///< the first one of this range, counted from 0
-    double min;
-    double max;
+    double low;          ///< less the first cost, and so is high
+    double high;
     double start;
   };
 

@@ -53,8 +53,9 @@ float cost_unit::label(double cost) const
   if (raw) { return static_cast<float>(cost); }
   if (!range.known()) { return static_cast<float>(logistic ? 1. : FIRST_LABEL); }
   const double loss = range.loss(cost);
-  if (logistic) { return static_cast<float>(negative ? 1. - loss : loss); }
-  return static_cast<float>(sign() * (loss - range.start()));
+  if (!logistic) { return static_cast<float>(sign() * (loss - range.start())); }
+  const double clipped = std::min(1., std::max(0., loss));
+  return static_cast<float>(negative ? 1. - clipped : clipped);
 }
 
 // What the explorer sees is offset + scale * score, or offset + scale * sigmoid(score).
@@ -62,14 +63,14 @@ double cost_unit::offset() const
 {
   if (!raw) { return !logistic ? range.start() : negative ? 1. : 0.; }
   if (shows_costs) { return label_min; }
-  return ((logistic ? label_min : 0.) - range.min()) / range.width();
+  return ((logistic ? label_min : 0.) - range.min()) / (range.max() - range.min());
 }
 
 double cost_unit::scale() const
 {
   if (!raw) { return sign(); }
   const double labels = logistic ? label_max - label_min : 1.;
-  return shows_costs ? labels : labels / range.width();
+  return shows_costs ? labels : labels / (range.max() - range.min());
 }
 
 float cost_unit::seen(float score) const
@@ -98,7 +99,7 @@ float cost_unit::score_of(float seen) const
 float cost_unit::label_of(float seen) const
 {
   if (!raw) { return static_cast<float>((seen - offset()) / scale()); }
-  return shows_costs ? seen : static_cast<float>(range.min() + range.width() * seen);
+  return shows_costs ? seen : static_cast<float>(range.min() + (range.max() - range.min()) * seen);
 }
 
 float cost_unit::slope_at(float seen) const
@@ -216,33 +217,76 @@ float cb_cost_unit::sensitivity(learner& base, VW::example& ec)
   return below * _unit->slope_at(prediction);
 }
 
+class saved_unit
+{
+public:
+  opo_cmab::cost_range::state range;
+  uint64_t negative;
+};
+
+/// As in models of format 4, in which the range was that of the limits.
+class saved_unit_4
+{
+public:
+  double min;
+  double max;
+  double start;
+  double sum;  ///< of all costs, each less min
+  uint64_t count;
+  uint64_t negative;
+};
+
+saved_unit upgrade(const saved_unit_4& old)
+{
+  saved_unit result = {{}, old.negative};
+  auto& range = result.range;
+  range.min = old.min;
+  range.max = old.max;
+  range.start = old.start;
+  if (old.count == 0) { return result; }
+  range.low = old.min;
+  range.high = old.max;
+  const auto n = static_cast<double>(old.count);
+  range.sum = old.sum + n * old.min;
+  // The squares were not saved then. These are right if all costs were at the limits, as for clicks.
+  range.squares = old.sum * (old.max + old.min) + n * old.min * old.min;
+  range.count = old.count;
+  return result;
+}
+
+template <typename T>
+bool copy_from(const std::string& bytes, T& value)
+{
+  if (bytes.size() != sizeof(value)) { return false; }
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return true;
+}
+
 void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
 {
   if (io.num_files() == 0) { return; }
-  auto& range = _unit->range;
-  class state
-  {
-  public:
-    opo_cmab::cost_range::state range;
-    uint64_t negative;
-  };
-  state saved = {range.save(), _unit->negative ? uint64_t{1} : 0};
   if (text)
   {
-    const auto line = range.known() ? fmt::format("cost_range = {} to {}\n", range.min(), range.max())
-                                    : std::string("cost_range = not known yet\n");
+    const auto line = _unit->range.known() ? fmt::format("cost_range = {} to {}\n", _unit->low(), _unit->high())
+                                           : std::string("cost_range = not known yet\n");
     io.bin_write_fixed(line.data(), line.size());
+    return;
   }
-  else if (!read) { _state.save(io, {reinterpret_cast<const char*>(&saved), sizeof(saved)}); }
-  else
+  if (!read)
   {
-    std::string bytes;
-    if (!_state.load(io, bytes)) { return; }
-    if (bytes.size() != sizeof(saved)) { _state.throw_damaged("it is of another size"); }
-    std::memcpy(&saved, bytes.data(), sizeof(saved));
-    _unit->negative = saved.negative != 0;
-    if (!range.restore(saved.range)) { _state.throw_damaged("it is no range of costs"); }
+    const saved_unit saved = {_unit->range.save(), _unit->negative ? uint64_t{1} : 0};
+    _state.save(io, {reinterpret_cast<const char*>(&saved), sizeof(saved)});
+    return;
   }
+  std::string bytes;
+  if (!_state.load(io, bytes)) { return; }
+  saved_unit saved = {};
+  saved_unit_4 old = {};
+  const bool is_old = _state.saved_version() == 4;
+  if (is_old ? !copy_from(bytes, old) : !copy_from(bytes, saved)) { _state.throw_damaged("it is of another size"); }
+  if (is_old) { saved = upgrade(old); }
+  _unit->negative = saved.negative != 0;
+  if (!_unit->range.restore(saved.range)) { _state.throw_damaged("it is no range of costs"); }
 }
 
 void cb_cost_unit::persist_metrics(VW::metric_sink& metrics) const
@@ -252,6 +296,8 @@ void cb_cost_unit::persist_metrics(VW::metric_sink& metrics) const
   if (!range.known()) { return; }
   metrics.set_float("cost_min", static_cast<float>(range.min()));
   metrics.set_float("cost_max", static_cast<float>(range.max()));
+  metrics.set_float("cost_range_low", static_cast<float>(_unit->low()));
+  metrics.set_float("cost_range_high", static_cast<float>(_unit->high()));
 }
 
 void predict(cb_cost_unit& data, learner& base, VW::multi_ex& examples) { data.predict(base, examples); }

@@ -14,8 +14,8 @@ namespace opo_cmab
 ///
 ///   unit   loss      label             what the explorer sees
 ///   range  squared   +-(loss - start)  start +- score: the loss, 0 and 1 being the ends of the cost range
-///   range  logistic  loss or 1 - loss  sigmoid(+-score)
-///   raw    squared   cost              (score - min) / (max - min)
+///   range  logistic  loss or 1 - loss  sigmoid(+-score); the loss is clipped to [0, 1]
+///   raw    squared   cost              (score - min) / (max - min), min and max being the limits
 ///   raw    logistic  cost              the same of label_min + (label_max - label_min) sigmoid(score)
 ///
 /// Explorers of VW that ask for raw costs under logistic loss see costs, not losses.
@@ -34,7 +34,11 @@ public:
   float label_min = 0.f;  ///< of the logistic loss
   float label_max = 1.f;
 
-  /// Widens the range to hold a cost.
+  /// The costs that are a loss of 0 and of 1.
+  double low() const { return raw ? range.min() : range.low(); }
+  double high() const { return raw ? range.max() : range.high(); }
+
+  /// Learns the range.
   void observe(double cost);
   float label(double cost) const;
   /// What the explorer sees of a score.

@@ -141,8 +141,8 @@ opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t ac
   if (explaining == nullptr) { return nullptr; }
   auto& target = *explaining;
   target = {};
-  target.min_cost = _costs.range.min();
-  target.max_cost = _costs.range.max();
+  target.min_cost = _costs.low();
+  target.max_cost = _costs.high();
   return [&target, actions](
              std::size_t first, std::size_t rounds, const double* losses, const double* bonuses, const double* pi)
   {
@@ -201,8 +201,8 @@ std::string cb_explore_adf_opo_cmab::serialize() const
   for (const auto& entry : _ranges.entries())
   {
     append_bytes(&entry.predictor, sizeof(entry.predictor));
-    append_bytes(&entry.min, sizeof(entry.min));
-    append_bytes(&entry.max, sizeof(entry.max));
+    append_bytes(&entry.low, sizeof(entry.low));
+    append_bytes(&entry.high, sizeof(entry.high));
     append_bytes(&entry.start, sizeof(entry.start));
   }
   return state + _tap.history.serialize();
@@ -225,8 +225,8 @@ bool cb_explore_adf_opo_cmab::deserialize(const std::string& state)
     std::vector<opo_cmab::range_history::entry> entries(count);
     for (auto& entry : entries)
     {
-      if (!read(&entry.predictor, sizeof(entry.predictor)) || !read(&entry.min, sizeof(entry.min)) ||
-          !read(&entry.max, sizeof(entry.max)) || !read(&entry.start, sizeof(entry.start)))
+      if (!read(&entry.predictor, sizeof(entry.predictor)) || !read(&entry.low, sizeof(entry.low)) ||
+          !read(&entry.high, sizeof(entry.high)) || !read(&entry.start, sizeof(entry.start)))
       {
         return false;
       }
@@ -339,11 +339,13 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
       .add(make_option("opo_beta", beta)
                .keep()
                .help("Constant size of the exploration bonus, the beta of Algorithm 1, instead of --opo_scale"))
-      .add(make_option("opo_scale", scale)
-               .keep()
-               .default_value(0.5f)
-               .help("Size of the exploration bonus: gamma is [opo_scale] times the root mean squared error of the "
-                     "model so far, as a share of the cost range. The larger, the more is explored"))
+      .add(
+          make_option("opo_scale", scale)
+              .keep()
+              .default_value(0.5f)
+              .help("Size of the exploration bonus: gamma is [opo_scale] times the lowest loss that the model predicts "
+                    "for the context, 0 being the lower end of the cost range and 1 the upper. The larger, the more "
+                    "is explored"))
       .add(make_option("opo_decay", decay)
                .keep()
                .default_value(.8f)

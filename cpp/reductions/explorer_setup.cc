@@ -91,9 +91,9 @@ void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_
 
   parts.explorer_is_ours = true;
   take_saved_state(options, parts);
-  // The weights of a model that is not of this version were learnt from costs as they are, and go on so.
+  // The weights of a stock model, or of our format 3, were learnt from costs as they are, and go on so.
   const bool model_loaded = all.runtime_state.model_file_ver != VW::version_struct{};
-  const bool raw = options.was_supplied("opo_paper") || (model_loaded && parts.saved_state < STATE_VERSION);
+  const bool raw = options.was_supplied("opo_paper") || (model_loaded && parts.saved_state < 4);
   keep_option(options, "cb_cost_unit", raw ? "raw" : "range");
   keep_option(options, "cb_type", "mtr");
   keep_option(options, "loss_function", loss);
@@ -152,7 +152,7 @@ void take_saved_state(options_i& options, parts& ours)
   {
     if (version < 3 || version > STATE_VERSION)
     {
-      THROW("the model's state has format version " << version << ", and this program reads versions 3 and "
+      THROW("the model's state has format version " << version << ", and this program reads versions 3 to "
                                                     << STATE_VERSION);
     }
     ours.saved_state = version;

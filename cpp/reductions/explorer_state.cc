@@ -75,7 +75,7 @@ bool explorer_state::load(VW::io_buf& io, std::string& state) const
   if (header.version != _saved_version)
   {
     THROW("the model's state of --" << _flag << " has format version " << header.version
-                                    << ", and this program reads versions 3 and " << STATE_VERSION);
+                                    << ", and this program reads versions 3 to " << STATE_VERSION);
   }
   if (header.own_checksum != header.compute_own_checksum()) { throw_damaged("it does not match its checksum"); }
   if (header.state_size > LARGEST_SIZE || header.below_size > LARGEST_SIZE)

@@ -8,7 +8,7 @@
 
 namespace opo_cmab
 {
-constexpr uint32_t STATE_VERSION = 4;
+constexpr uint32_t STATE_VERSION = 5;
 
 /// An explorer's section of a model file. VW loads a file that is cut short or altered in silence; so the section
 /// carries its length and a checksum of itself and of all that follows it, which is what the reductions below save, the

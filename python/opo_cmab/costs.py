@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-LARGEST_START = 0.25  # the share of the range above the best cost that a model starts at, at most
-GROWTH = 1 / 8  # a learnt end moves by at least this share of the width
+LARGEST_START = 0.25  # the share of the range above its lower end that a model starts at, at most
+DEVIATIONS = 2  # how far the range reaches on either side of the mean, in standard deviations
+TOLERANCE = 0.25  # how far an end may be off before the range moves, as a share of the width
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,6 @@ class Unit:
     def label(self, cost: float) -> float:
         return (cost - self.origin) / self.width - self.start
 
-    def loss(self, label: float) -> float:
-        """In [0, 1]."""
-        return min(1.0, max(0.0, label + self.start))
-
     def map_to(self, other: "Unit") -> tuple[float, float]:
         """(scale, shift) such that scale * label + shift is the other's label of the same cost."""
         scale = self.width / other.width
@@ -36,10 +33,13 @@ class Unit:
 
 @dataclass
 class CostRange:
-    """The range of the costs. An end that is not given is learnt: it moves out to the costs that are seen.
+    """The range of the usual costs, from low to high.
+
+    It reaches two standard deviations to either side of the mean, within the limits from min to max. A limit that is
+    not given is the lowest or highest cost so far. The range moves when an end is off by more than a quarter of it.
 
     Args:
-        fixed_min, fixed_max: ends that are given.
+        fixed_min, fixed_max: limits that are given.
     """
 
     fixed_min: float | None = None
@@ -47,45 +47,61 @@ class CostRange:
     min: float = field(init=False, default=np.inf)
     max: float = field(init=False, default=-np.inf)
     #: What a model is to predict, as a loss, of an action that was never tried: a quarter of the range, or half the
-    #: mean loss when the range last changed, if that is less.
+    #: mean loss when the range last moved, if that is less.
     start: float = field(init=False, default=LARGEST_START)
-    _sum: float = field(init=False, default=0.0)  # of all costs, each less min
+    _first: float = field(init=False, default=0.0)  # the first cost. What follows is of differences to it
+    _low: float = field(init=False, default=0.0)
+    _high: float = field(init=False, default=0.0)
+    _sum: float = field(init=False, default=0.0)
+    _squares: float = field(init=False, default=0.0)
     _count: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         if self.fixed_min is not None:
-            self.min = self.fixed_min
+            self.min = self._low = self.fixed_min
         if self.fixed_max is not None:
-            self.max = self.fixed_max
+            self.max = self._high = self.fixed_max
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to compare: from the second different cost on."""
+        """Whether there is anything to compare: two different costs, or both limits."""
         return self.min < self.max
 
     @property
+    def low(self) -> float:
+        return self._first + self._low
+
+    @property
+    def high(self) -> float:
+        return self._first + self._high
+
+    @property
     def width(self) -> float:
-        return self.max - self.min
+        return self._high - self._low
 
     def observe(self, cost: float) -> None:
-        """Widens the range to hold a cost."""
-        step = GROWTH * self.width if self.known else 0.0
-        low, high = self.min, self.max
-        cost = self.clip(cost)
-        if self.fixed_max is None and cost > high:
-            self.max = max(cost, high + step)
-        if self.fixed_min is None and cost < low:
-            self.min = min(cost, low - step)
-        changed = (low, high) != (self.min, self.max)
-        if self._count and self.min != low:
-            self._sum += self._count * (low - self.min)
-        self._sum += cost - self.min
+        """Learns from a cost."""
+        cost, was_known = self.clip(cost), self.known
+        self.min, self.max = min(self.min, cost), max(self.max, cost)
+        if self._count == 0:
+            self._first, self._low, self._high = cost, self._low - cost, self._high - cost
         self._count += 1
-        if changed and self.known:
-            self.start = min(LARGEST_START, self._sum / (self._count * self.width) / 2)
+        self._sum += cost - self._first
+        self._squares += (cost - self._first) ** 2
+
+        mean = self._sum / self._count
+        deviation = np.sqrt(max(0.0, self._squares / self._count - mean * mean))
+        low, high = self.min - self._first, self.max - self._first
+        if deviation > 0:
+            low, high = max(low, mean - DEVIATIONS * deviation), min(high, mean + DEVIATIONS * deviation)
+        most = TOLERANCE * (high - low)
+        if not self.known or (was_known and abs(low - self._low) <= most and abs(high - self._high) <= most):
+            return
+        self._low, self._high = float(low), float(high)
+        self.start = min(LARGEST_START, (mean - low) / (high - low) / 2)
 
     def clip(self, cost: float) -> float:
-        """To the ends that are given."""
+        """To the limits that are given."""
         low = -np.inf if self.fixed_min is None else self.fixed_min
         high = np.inf if self.fixed_max is None else self.fixed_max
         return min(high, max(low, cost))
@@ -93,12 +109,12 @@ class CostRange:
     def unit(self, cost: float) -> Unit:
         """In which a cost is learnt. Before the range is known all costs are the same: they are the origin."""
         if self.known:
-            return Unit(self.min, self.width, self.start)
+            return Unit(self._first, self.width, self._low / self.width + self.start)
         after = copy.copy(self)
         after.observe(cost)
         origin = self.max if np.isfinite(self.min) and np.isfinite(self.max) else cost
         return Unit(origin, after.width if after.known else 1.0, 0.0)
 
     def loss(self, cost: float) -> float:
-        """In [0, 1]; a cost outside of a range that was given is clipped to it."""
-        return min(1.0, max(0.0, (cost - self.min) / self.width))
+        """0 for low, 1 for high, and beyond for unusual costs."""
+        return (self.clip(cost) - self._first - self._low) / self.width

@@ -132,7 +132,7 @@ class OPOLearner:
     @property
     def cost_range(self) -> tuple[float, float] | None:
         """The range of costs in use; none if it is not known yet."""
-        return (self._range.min, self._range.max) if self._range.known else None
+        return (self._range.low, self._range.high) if self._range.known else None
 
     @property
     def _settings(self) -> dict[str, Any]:
