@@ -145,6 +145,7 @@ def made_up(policy):
     return opo_cmab.Explanation(
         first_round=np.arange(steps),
         rounds=np.ones(steps, dtype=np.int64),
+        actions=np.arange(actions),
         cost=100 * some,
         bonus=some,
         optimistic_loss=some,

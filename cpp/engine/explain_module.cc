@@ -1,7 +1,9 @@
 // What Python needs of the engine beyond pylibvw: opo_cmab._explain. In the file of pylibvw, because it needs the same
 // VW.
 #include "reductions/cb_explore_adf_opo_cmab.h"
+#include "vw/common/random.h"
 #include "vw/common/vw_exception.h"
+#include "vw/config/options.h"
 #include "vw/core/global_data.h"
 #include "vw/core/io_buf.h"
 #include "vw/core/learner.h"
@@ -12,6 +14,11 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace py = pybind11;
 
@@ -30,16 +37,8 @@ VW::multi_ex unwrap(const py::list& examples)
   return result;
 }
 
-/// Predicts as Workspace.predict does, and returns the steps.
-py::dict explain(VW::workspace& workspace, const py::list& examples)
+py::dict to_dict(const opo_cmab::explanation& steps)
 {
-  auto unwrapped = unwrap(examples);
-  opo_cmab::explanation steps;
-  opo_cmab::explain_into(workspace, &steps);
-  {
-    auto stop = VW::scope_exit([&workspace] { opo_cmab::explain_into(workspace, nullptr); });
-    VW::LEARNER::require_multiline(workspace.l)->predict(unwrapped);
-  }
   const auto rows = static_cast<py::ssize_t>(steps.rounds.size());
   const auto actions = static_cast<py::ssize_t>(steps.policies.size()) / (rows + 1);
   py::dict result;
@@ -53,11 +52,60 @@ py::dict explain(VW::workspace& workspace, const py::list& examples)
   return result;
 }
 
+/// The numbers of a decision's actions, increasing: the order that explorers see them in.
+std::vector<uint32_t> actions_of(const VW::action_scores& decision)
+{
+  std::vector<uint32_t> result;
+  for (const auto& action : decision) { result.push_back(action.action); }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+/// Predicts as Workspace.predict will do next, and returns the steps: of each slot, or None where no action is left.
+/// Changes nothing: VW would append to the decisions of examples that it predicts again, and sample another way then.
+py::list explain(VW::workspace& workspace, const py::list& examples)
+{
+  auto unwrapped = unwrap(examples);
+  if (unwrapped.empty()) { THROW("there is no context to be explained"); }
+  std::vector<opo_cmab::explanation> decisions;
+  opo_cmab::explain_into(workspace, &decisions);
+  auto& prediction = unwrapped[0]->pred;
+  auto slots = std::move(prediction.decision_scores);
+  prediction.decision_scores.clear();
+  {
+    auto& random = *workspace.get_random_state();
+    auto restore = VW::scope_exit(
+        [&workspace, &random, &prediction, &slots, state = random.get_current_state()]
+        {
+          opo_cmab::explain_into(workspace, nullptr);
+          random.set_random_state(state);
+          std::swap(prediction.decision_scores, slots);
+        });
+    VW::LEARNER::require_multiline(workspace.l)->predict(unwrapped);
+  }
+  if (!workspace.options->was_supplied("ccb_explore_adf")) { slots = {prediction.a_s}; }
+
+  py::list result;
+  auto next = decisions.begin();
+  for (const auto& slot : slots)
+  {
+    if (slot.empty()) { result.append(py::none()); }
+    else
+    {
+      auto steps = to_dict(*next++);
+      steps["actions"] = array(actions_of(slot));
+      result.append(std::move(steps));
+    }
+  }
+  return result;
+}
+
 void discard(VW::workspace& workspace, const py::list& examples)
 {
   auto unwrapped = unwrap(examples);
   VW::finish_example(workspace, unwrapped);
 }
+
 VW::LEARNER::learner& find_regression(VW::workspace& workspace)
 {
   auto* found = workspace.l->get_learner_by_name_prefix("cb_adf");
@@ -83,7 +131,7 @@ void copy_regression(VW::workspace& from, VW::workspace& to)
 PYBIND11_MODULE(_explain, m)
 {
   m.doc() = "A look inside the engine: the steps behind a decision of --opo_cmab.";
-  m.def("explain", &explain, py::arg("workspace"), py::arg("examples"), "The steps that a prediction takes.");
+  m.def("explain", &explain, py::arg("workspace"), py::arg("examples"), "The steps that a prediction takes, for each slot.");
   m.def("copy_regression", &copy_regression, py::arg("from_"), py::arg("to"),
       "Gives a workspace the weights of another, and what else cb_adf and its base keep.");
   m.def("discard", &discard, py::arg("workspace"), py::arg("examples"),

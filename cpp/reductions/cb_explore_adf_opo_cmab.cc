@@ -57,7 +57,7 @@ public:
   void save_load(VW::io_buf& io, bool read, bool text);
   void persist_metrics(VW::metric_sink& metrics) const;
 
-  opo_cmab::explanation* explaining = nullptr;  ///< where predictions write down their steps, if anywhere
+  std::vector<opo_cmab::explanation>* explaining = nullptr;  ///< where decisions write down their steps, if anywhere
 
 private:
   opo_cmab::policy_settings _settings;
@@ -95,8 +95,8 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
     opo_cmab::make_uniform(examples[0]->pred.a_s);
     if (explaining != nullptr)
     {
-      *explaining = {};
-      explaining->policies.assign(examples.size(), 1. / static_cast<double>(examples.size()));
+      explaining->emplace_back();
+      explaining->back().policies.assign(examples.size(), 1. / static_cast<double>(examples.size()));
     }
   }
   auto& preds = examples[0]->pred.a_s;
@@ -122,7 +122,7 @@ void cb_explore_adf_opo_cmab::replay(learner& base, VW::multi_ex& examples)
   _policy.start(settings, examples.size());
   const auto map = _costs.loss_map(_ranges, predictions.past());
   _policy.replay(predictions, map, start_explaining(examples.size()));
-  if (explaining != nullptr) { append(explaining->policies, _policy.probabilities(), examples.size()); }
+  if (explaining != nullptr) { append(explaining->back().policies, _policy.probabilities(), examples.size()); }
   for (auto& pred : examples[0]->pred.a_s) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
 }
 
@@ -139,8 +139,8 @@ void cb_explore_adf_opo_cmab::warn_of_no_history()
 opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t actions) const
 {
   if (explaining == nullptr) { return nullptr; }
-  auto& target = *explaining;
-  target = {};
+  explaining->emplace_back();
+  auto& target = explaining->back();
   target.min_cost = _costs.low();
   target.max_cost = _costs.high();
   return [&target, actions](
@@ -297,7 +297,7 @@ void persist_metrics(cb_explore_adf_base<cb_explore_adf_opo_cmab>& data, VW::met
 }
 }  // namespace
 
-void opo_cmab::explain_into(VW::workspace& all, explanation* target)
+void opo_cmab::explain_into(VW::workspace& all, std::vector<explanation>* target)
 {
   if (!all.options->was_supplied("opo_cmab")) { THROW("only decisions of --opo_cmab can be explained"); }
   auto* explorer = all.l->get_learner_by_name_prefix("cb_explore_adf_opo_cmab");

@@ -23,8 +23,9 @@ public:
   std::vector<double> policies;  ///< before each step, and after the last
 };
 
-/// From here on predictions write down their steps, each over the last; nullptr: no more. Throws without --opo_cmab.
-void explain_into(VW::workspace& all, explanation* target);
+/// From here on decisions append their steps, with CCB and slates one for each slot; nullptr: no more. Throws without
+/// --opo_cmab.
+void explain_into(VW::workspace& all, std::vector<explanation>* target);
 }  // namespace opo_cmab
 
 namespace VW

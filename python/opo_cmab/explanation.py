@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class Explanation:
 
     first_round: NDArray[np.int64]  #: of each step, counted from 0
     rounds: NDArray[np.int64]  #: how many past rounds each step stands for: 1 without a budget
+    actions: NDArray[np.int64]  #: the number of each column's action: all, but those that slots before it have taken
     cost: NDArray[np.float64]  #: predicted by the step's model, in the range of costs
     bonus: NDArray[np.float64]  #: for exploration; 1 is the width of the range of costs
     optimistic_loss: NDArray[np.float64]  #: the cost, mapped to [0, 1], less the bonus, clipped
@@ -62,7 +63,7 @@ class Explanation:
         ]
         for a in shown:
             last = f"{self.cost[-1, a]:>#10.4g} {self.bonus[-1, a]:>6.3f}" if steps else f"{'-':>10} {'-':>6}"
-            lines.append(f"{a:>6} {last} {self.decision[a]:>11.4f}")
+            lines.append(f"{self.actions[a]:>6} {last} {self.decision[a]:>11.4f}")
         if len(shown) < actions:
             rest = 1 - self.decision[shown].sum()
             lines.append(f"and {actions - len(shown)} less probable actions, {max(0, rest):.4f} in all")
@@ -80,7 +81,7 @@ class Explanation:
             {
                 "first_round": np.repeat(self.first_round, actions),
                 "rounds": np.repeat(self.rounds, actions),
-                "action": np.tile(np.arange(actions), steps),
+                "action": np.tile(self.actions, steps),
                 "cost": self.cost.ravel(),
                 "bonus": self.bonus.ravel(),
                 "optimistic_loss": self.optimistic_loss.ravel(),
@@ -95,7 +96,7 @@ class Explanation:
         colours; the others are grey.
 
         Args:
-            names: of the actions; their numbers unless given.
+            names: of ``actions``; their numbers unless given.
         """
         try:
             from matplotlib.figure import Figure
@@ -103,7 +104,7 @@ class Explanation:
             raise ImportError(f"plot needs matplotlib: {INSTALL}") from error
 
         actions = self.policy.shape[1]
-        names = [f"action {a}" for a in range(actions)] if names is None else names
+        names = [f"action {a}" for a in self.actions] if names is None else names
         if len(names) != actions:
             raise ValueError(f"{len(names)} names for {actions} actions")
         best = int(self.decision.argmax())
@@ -145,29 +146,52 @@ def _most_probable(probabilities: NDArray[np.float64], count: int) -> list[int]:
     return sorted(np.argsort(-probabilities, kind="stable")[:count].tolist())
 
 
-def explain(workspace: Workspace, example: str | list[str] | list[Example]) -> Explanation:
+def explain(
+    workspace: Workspace, example: str | list[str] | list[Example], slot: int | None = None
+) -> Explanation:
     """The steps behind what ``workspace.predict(example)`` returns. Asking does not change the model.
 
     Args:
-        workspace: a ``vowpalwabbit.Workspace`` with ``--cb_explore_adf --opo_cmab``, new, trained or loaded.
+        workspace: a ``vowpalwabbit.Workspace`` with ``--opo_cmab``, new, trained or loaded.
         example: a context with its actions, as for ``Workspace.predict``.
+        slot: with ``--ccb_explore_adf`` or ``--slates``, which slot's decision, counted from 0. The slots before it
+            choose as they will when ``predict`` is called next.
     """
     examples = workspace.parse(example)
     if not isinstance(examples, list):
         raise TypeError("only decisions of --cb_explore_adf --opo_cmab can be explained, not a single example")
     try:
-        steps = _explain.explain(workspace, examples)
+        slots = _explain.explain(workspace, examples)
     finally:
         if examples is not example:
             _explain.discard(workspace, examples)
+    steps = _select(slots, slot)
     low, high = float(steps["min_cost"]), float(steps["max_cost"])
     loss, bonus = steps["losses"], steps["bonuses"]
     return Explanation(
         first_round=steps["first_rounds"].astype(np.int64),
         rounds=steps["rounds"].astype(np.int64),
+        actions=steps["actions"].astype(np.int64),
         cost=low + (high - low) * loss,
         bonus=bonus,
         optimistic_loss=np.clip(loss - bonus, 0, 1),
         cost_range=(low, high),
         policy=steps["policies"],
     )
+
+
+def _select(slots: list[dict[str, Any] | None], slot: int | None) -> dict[str, Any]:
+    """The steps of a slot."""
+    if slot is None:
+        if len(slots) != 1:
+            raise ValueError(
+                f"this context has {len(slots)} slots: say which one to explain, as in "
+                "explain(workspace, example, slot=0)"
+            )
+        slot = 0
+    if slot not in range(len(slots)):
+        raise ValueError(f"slot must be from 0 to {len(slots) - 1}: {slot}")
+    steps = slots[slot]
+    if steps is None:
+        raise ValueError(f"slot {slot} has no action left to choose: the slots before it have taken all that it may")
+    return steps

@@ -105,8 +105,8 @@ def run(
 ) -> Predictions | list[Predictions]:
     """Predict, then learn, round by round; the predictions.
 
-    With every_model, the predictions for each round of all models so far: of each round t, those of the models before
-    rounds 0..t, each model saved, and loaded again to predict.
+    With every_model, the predictions for each round of all models so far: of the models before each labelled round, each
+    saved, and loaded again to predict; and of the model now.
     """
     from vowpalwabbit import Workspace
 
@@ -117,10 +117,10 @@ def run(
         for t, lines in enumerate(rounds):
             predictions.append(list(workspace.predict(lines)))
             if every_model:
-                model = f"{directory}/{t}"
-                workspace.save(model)
-                models.append(Workspace(f"-i {model} -t --quiet"))
-                predictions[-1] = [list(model.predict(lines)) for model in models]
+                predictions[-1] = [*(list(model.predict(lines)) for model in models), predictions[-1]]
+                if any(line[0].isdigit() for line in lines):
+                    workspace.save(f"{directory}/{t}")
+                    models.append(Workspace(f"-i {directory}/{t} -t --quiet"))
             if learn:
                 workspace.learn(lines)
     if save is not None:
