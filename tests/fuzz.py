@@ -34,7 +34,16 @@ from tempfile import TemporaryDirectory
 from joblib import Parallel, delayed
 
 from tests.helpers import VW
-from tests.helpers.fuzz_input import any_flags, damage, damage_field, good_flags, noisy_json, noisy_text
+from tests.helpers.fuzz_input import (
+    any_flags,
+    any_stream,
+    damage,
+    damage_field,
+    good_flags,
+    noisy_events,
+    noisy_json,
+    noisy_text,
+)
 from tests.helpers.model_file import ModelFile
 from tests.helpers.streams import random_rounds, to_text, without_labels
 
@@ -52,15 +61,24 @@ from numpy.testing import assert_allclose
 from vowpalwabbit import Workspace
 
 arguments, rounds = json.load(sys.stdin)
+slots = "--cb_explore_adf" not in arguments
 workspace = Workspace(arguments + " --quiet")
 answers = []
 for lines in rounds:
-    why = opo_cmab.explain(workspace, lines) if "--opo_cmab" in arguments else None
-    answers.append(list(workspace.predict(lines)))
+    why = opo_cmab.explain(workspace, lines, slot=0) if "--opo_cmab" in arguments else None
+    examples = workspace.parse(lines)
+    if slots:  # each is predicted on the way of learning, after the slots before it have been learnt
+        workspace.learn(examples)
+        answers += [dict(slot) for slot in examples[0].get_decision_scores()]
+        answer = answers[-sum(line.startswith(("ccb slot", "slates slot")) for line in lines)]
+    else:
+        answer = dict(enumerate(workspace.predict(examples)))
+        answers.append(answer)
+        workspace.learn(examples)
+    workspace.finish_example(examples)
     if why is not None and "--epsilon" not in arguments:  # which comes after the decision
-        assert_allclose(why.decision, answers[-1], atol=1e-6)
-    workspace.learn(lines)
-json.dump(answers, sys.stdout)
+        assert_allclose(why.decision, [answer[a] for a in why.actions], atol=1e-6)
+json.dump([list(answer.items()) for answer in answers], sys.stdout)
 """
 
 
@@ -149,12 +167,13 @@ class Case:
 
 
 def text_lines(case: Case) -> bool:
-    rounds = random_rounds(case.rng.getrandbits(32), n=case.rng.randrange(1, 30))
-    data = case.write("data", noisy_text(case.rng, rounds))
-    taken = case.vw("-d", data, *good_flags(case.rng), "-p", "predictions", "-f", "model")
+    stream = any_stream(case.rng, 30)
+    noisy = noisy_text if stream.flag == "--cb_explore_adf" else noisy_events
+    data = case.write("data", noisy(case.rng, stream.rounds))
+    taken = case.vw("-d", data, *good_flags(case.rng, stream.flag), "-p", "predictions", "-f", "model")
     case.predictions()
     if taken:  # a model of whatever was learnt can be loaded
-        probes = case.write("probes", to_text(without_labels(rounds[:3])))
+        probes = case.write("probes", to_text(stream.probes[:3]))
         case.require("-d", probes, "-i", "model", "-p", "predictions")
         case.predictions()
     return taken
@@ -227,17 +246,17 @@ def forge(case: Case, model: ModelFile, part: str) -> None:
 
 def same_stream(case: Case) -> bool:
     rng = case.rng
-    rounds = random_rounds(rng.getrandbits(32), n=rng.randrange(2, 60), actions=(1, rng.randrange(2, 8)))
-    flags = good_flags(rng)
+    stream = any_stream(rng, 60, actions=(1, rng.randrange(2, 8)))
+    rounds, flags = stream.rounds, good_flags(rng, stream.flag)
     case.require("-d", case.write("data", to_text(rounds)), *flags, "-p", "whole")
     whole = case.predictions("whole")
 
-    split = rng.randrange(1, len(rounds))
+    split = rng.randrange(1, 1 + len(rounds))
     case.require("-d", case.write("first", to_text(rounds[:split])), *flags, "-p", "part1", "-f", "model")
     case.require("-d", case.write("second", to_text(rounds[split:])), "-i", "model", "-p", "part2")
     case.expect("in two runs", [*case.predictions("part1")[:-1], *case.predictions("part2")], whole)
 
-    probes = case.write("probes", to_text(without_labels(rounds)))
+    probes = case.write("probes", to_text(stream.probes))
     case.require("-d", probes, "-i", "model", "-p", "learning")
     case.require("-d", probes, "-i", "model", "-t", "-p", "testing")
     testing, learning = case.predictions("testing"), case.predictions("learning")
@@ -255,8 +274,8 @@ def same_stream(case: Case) -> bool:
     )
     if process.returncode != 0:
         raise FindingError(f"Workspace: exit code {process.returncode}: {process.stderr[-20000:]}")
-    for answer, line in zip(json.loads(process.stdout), filter(None, whole), strict=True):
-        if any(abs(answer[a] - p) > HALF_A_DIGIT for a, p in probabilities(line)):
+    for answer, line in zip(filter(None, json.loads(process.stdout)), filter(None, whole), strict=True):
+        if any(abs(dict(answer)[a] - p) > HALF_A_DIGIT for a, p in probabilities(line)):
             raise FindingError(f"other answers in Workspace: {answer}, not {line}")
     return True
 

@@ -25,6 +25,7 @@ from scipy import stats
 
 from benchmarks import obd
 from benchmarks.replay_study import PROBLEMS, play
+from tests.helpers import vw_source
 from tests.helpers.browser import look
 from tests.helpers.streams import dsjson, to_text
 
@@ -384,13 +385,7 @@ def test_one_tiny_probability_does_not_shorten_the_log(tmp_path):
 
 def test_vw_s_own_test_files_run(tmp_path):
     """Too short to tell anything as they are: the same lines over and over."""
-    found = subprocess.run(
-        ["cmake", f"-DPython_EXECUTABLE={sys.executable}", "-P", ROOT / "cmake" / "vw_source.cmake"],
-        capture_output=True,
-        text=True,
-    )
-    assert found.returncode == 0, found.stderr
-    data = Path((found.stdout + found.stderr).split()[-1]) / "vowpalwabbit" / "slim" / "test" / "data"
+    data = vw_source() / "vowpalwabbit" / "slim" / "test" / "data"
     names = {"Delay_Margin_AudioNetworkPCR_all__unique_context.json": "dsjson", "cb_data_5.txt": "text"}
     for name, format in names.items():
         content = (data / name).read_text().strip() + "\n\n"

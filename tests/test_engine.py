@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.helpers import vw_source
 from tests.helpers.streams import random_rounds
 
-ROOT = Path(__file__).parent.parent
 NEW_FLAGS = ["--cb_explore_adf --fastcb", "--cb_explore_adf --adacb", "--cb_adf --cb_cost_unit raw"]
 STOCK_STACKS = [
     "--cb_explore_adf",
@@ -148,13 +148,7 @@ def test_vw_s_own_python_tests_end_on_our_engine_as_on_stock(tmp_path):
 def vw_test_outcomes(directory: Path, *options: str) -> dict[str, str]:
     directory.mkdir()
     report = directory / "report.xml"
-    source = subprocess.run(
-        ["cmake", f"-DPython_EXECUTABLE={sys.executable}", "-P", ROOT / "cmake" / "vw_source.cmake"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()[-1]
-    tests = Path(source, "python", "tests")
+    tests = vw_source() / "python" / "tests"
     subprocess.run(
         [sys.executable, "-m", "pytest", tests, f"--ignore={tests / 'e2e_v2'}", f"--junitxml={report}", *options],
         env={**os.environ, "PYTEST_ADDOPTS": f"-c {os.devnull} --rootdir {tests} -p no:cacheprovider"},

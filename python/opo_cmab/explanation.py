@@ -146,9 +146,7 @@ def _most_probable(probabilities: NDArray[np.float64], count: int) -> list[int]:
     return sorted(np.argsort(-probabilities, kind="stable")[:count].tolist())
 
 
-def explain(
-    workspace: Workspace, example: str | list[str] | list[Example], slot: int | None = None
-) -> Explanation:
+def explain(workspace: Workspace, example: str | list[str] | list[Example], slot: int | None = None) -> Explanation:
     """The steps behind what ``workspace.predict(example)`` returns. Asking does not change the model.
 
     Args:

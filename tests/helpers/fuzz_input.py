@@ -5,9 +5,11 @@ import random
 import re
 import shlex
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from tests.helpers.streams import dsjson, to_text
+from tests.helpers.slots import random_events
+from tests.helpers.streams import dsjson, random_rounds, to_text, without_labels
 
 
 def number(rng: random.Random, low: float, high: float) -> str:
@@ -15,10 +17,30 @@ def number(rng: random.Random, low: float, high: float) -> str:
     return f"{10 ** rng.uniform(low, high):.4g}"
 
 
-def good_flags(rng: random.Random) -> list[str]:
+@dataclass
+class Stream:
+    """Good lines, and the flag that they are for."""
+
+    flag: str
+    rounds: list[list[str]]
+    probes: list[list[str]]  # the same without labels
+
+
+def any_stream(rng: random.Random, most: int, actions: tuple[int, int] = (2, 5)) -> Stream:
+    """Up to so many rounds with one decision each, or some events with several slots."""
+    seed, n = rng.getrandbits(32), rng.randrange(1, most)
+    flag = rng.choice(["--cb_explore_adf"] * 3 + ["--ccb_explore_adf", "--slates"])
+    if flag == "--cb_explore_adf":
+        rounds = random_rounds(seed, n=n, actions=actions)
+        return Stream(flag, rounds, without_labels(rounds))
+    events = random_events(seed, n=1 + n // 2, slates=flag == "--slates")
+    return Stream(flag, [e.lines() for e in events], [e.lines(labelled=False) for e in events])
+
+
+def good_flags(rng: random.Random, flag: str = "--cb_explore_adf") -> list[str]:
     """Flags that go together."""
     explorer = rng.choice(["--opo_cmab", "--opo_cmab", "--opo_cmab", "--fastcb", "--adacb"])
-    flags = ["--cb_explore_adf", explorer]
+    flags = [flag, explorer]
 
     def maybe(*choice: str) -> None:
         if rng.random() < 0.3:
@@ -140,6 +162,34 @@ def noisy_text(rng: random.Random, rounds: list[list[str]]) -> bytes:
                 words = [" ".join(words)[: rng.randrange(1 + len(lines[i]))]]
         lines[i] = " ".join(words)
     return "\n".join(lines).encode("latin-1" if rng.random() < 0.1 else "utf-8", errors="replace")
+
+
+COSTS = ["0", "-1", "1e38", "-1e38", "1e39", "inf", "nan", "1e-45", "x", ""]
+
+
+def noisy_events(rng: random.Random, events: list[list[str]]) -> bytes:
+    """Events with several slots: other features and costs, events left out or doubled. Which lines an event has stays as
+    it is: VW takes no event apart that is not whole (docs/fuzzing.md)."""
+    events = [list(lines) for lines in events]
+    for _ in range(rng.randrange(1, 12)):
+        lines = rng.choice(events)
+        i = rng.randrange(len(lines))
+        label, _, features = lines[i].partition("|")
+        words = features.split(" ")
+        match rng.randrange(4):
+            case 0:
+                words[rng.randrange(len(words))] = rng.choice([t for t in TOKENS if "\n" not in t])
+            case 1:
+                cost = rng.choice(COSTS)
+                label = re.sub(r"^(ccb slot \d+):[^:]*:", rf"\1:{cost}:", label)
+                label = re.sub(r"^(slates shared) \S+", rf"\1 {cost}", label)
+            case 2:
+                events.insert(rng.randrange(len(events)), lines)
+            case 3:
+                events.remove(lines)
+                events.append(lines)
+        lines[i] = f"{label}|{' '.join(words)}"
+    return to_text(events).encode("utf-8", errors="replace")
 
 
 NAMES = shlex.split("""
