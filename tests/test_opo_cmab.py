@@ -207,6 +207,8 @@ def test_passes_go_on_with_the_same_history(vw, ours, tmp_path):
         "--cb_explore_adf --opo_cmab -q sa",
         f"--cb_explore_adf --opo_cmab -q :: {LOGISTIC} --opo_scale 0.7",
         "--cb_explore_adf --opo_cmab --opo_beta 0.3333333 --opo_eta 33.33333 --ftrl",
+        "--cb_explore_adf --opo_cmab --ftrl --ftrl_alpha 0.3 --ftrl_beta 0.2",
+        "--cb_explore_adf --opo_cmab -l 0.1 --power_t 0.3",
         "--cb_explore_adf --opo_cmab --cb_max_cost 2 --opo_importance_weighted --sparse_weights",
         f"--cb_explore_adf --opo_cmab {RAW} {LOGISTIC} --logistic_min -0.5 --logistic_max 1.5 --epsilon 0.1",
         "--cb_explore_adf --opo_cmab -q :: --opo_budget 10",

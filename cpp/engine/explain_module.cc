@@ -131,7 +131,8 @@ void copy_regression(VW::workspace& from, VW::workspace& to)
 PYBIND11_MODULE(_explain, m)
 {
   m.doc() = "A look inside the engine: the steps behind a decision of --opo_cmab.";
-  m.def("explain", &explain, py::arg("workspace"), py::arg("examples"), "The steps that a prediction takes, for each slot.");
+  m.def("explain", &explain, py::arg("workspace"), py::arg("examples"),
+      "The steps that a prediction takes, for each slot.");
   m.def("copy_regression", &copy_regression, py::arg("from_"), py::arg("to"),
       "Gives a workspace the weights of another, and what else cb_adf and its base keep.");
   m.def("discard", &discard, py::arg("workspace"), py::arg("examples"),

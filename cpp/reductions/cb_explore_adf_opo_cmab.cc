@@ -392,7 +392,9 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   if (options.was_supplied("feature_mask")) { THROW("--opo_cmab does not work with --feature_mask"); }
   if (stack_builder.get_feature_width_above() != 1)
   {
-    THROW("--opo_cmab does not work with a reduction above it that keeps several models");
+    THROW("--opo_cmab does not work with "
+        << (options.was_supplied("epsilon_decay") ? "--epsilon_decay" : "a reduction above it")
+        << ": it keeps several models, and moves weights between them outside of learning");
   }
   check_daemon(options, all);
 

@@ -138,6 +138,14 @@ void keep_option(options_i& options, const std::string& name, const std::string&
   }
 }
 
+void keep_learner_options(options_i& options)
+{
+  for (const auto* name : {"ftrl_alpha", "ftrl_beta"})
+  {
+    if (options.was_supplied(name)) { keep_option(options, name, ""); }
+  }
+}
+
 void take_saved_state(options_i& options, parts& ours)
 {
   uint32_t version = 0;

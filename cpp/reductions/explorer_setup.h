@@ -60,6 +60,10 @@ void require_nonnegative(const std::string& flag, float value);
 /// Makes VW save an option with the model; value is used if the option was not given.
 void keep_option(VW::config::options_i& options, const std::string& name, const std::string& value);
 
+/// Makes VW save the learner's options that it does not save by itself, where they were given: a model that goes on with
+/// other ones learns something else. To be called when the base is set up.
+void keep_learner_options(VW::config::options_i& options);
+
 /// Finds out whether the model to be loaded holds the state of an explorer, and makes VW save that it does from now on.
 void take_saved_state(VW::config::options_i& options, parts& ours);
 
@@ -95,6 +99,7 @@ auto make_explorer(VW::setup_base_i& stack_builder, VW::reduction_setup_fn setup
     std::shared_ptr<VW::LEARNER::learner> base, Args&&... args)
 {
   using explore_type = VW::cb_explore_adf::cb_explore_adf_base<ExploreType>;
+  keep_learner_options(*stack_builder.get_options());
   const bool with_metrics = stack_builder.get_all_pointer()->output_runtime.global_metrics.are_metrics_enabled();
   return VW::LEARNER::make_reduction_learner(VW::make_unique<explore_type>(with_metrics, std::forward<Args>(args)...),
       std::move(base), explore_type::learn, explore_type::predict, stack_builder.get_setupfn_name(setup))
