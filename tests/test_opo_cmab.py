@@ -5,6 +5,7 @@ predictions.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -335,9 +336,6 @@ REFUSED = [
     ("--opo_budget 1", "--opo_budget"),
     ("--opo_budget -5", "--opo_budget"),
     ("--opo_budget nan", "opo_budget"),
-    ("--squarecb", "--opo_cmab and --squarecb"),
-    ("--fastcb", "--fastcb and --opo_cmab"),
-    ("--cb_type dr", "cb_type"),
     ("--epsilon 2", "--epsilon"),
     ("--epsilon -0.5", "--epsilon"),
     ("--cb_min_cost 2 --cb_max_cost 1", "--cb_min_cost"),
@@ -351,27 +349,8 @@ REFUSED = [
     ("--max_prediction 1", "--max_prediction"),
     ("--cb_cost_unit euros", "cb_cost_unit"),
     ("--loss_function logistic --logistic_max 2", "--logistic_max"),
-    ("--loss_function hinge", "--loss_function"),
-    ("--loss_function quantile", "--loss_function"),
-    ("--nn 3", "nn"),
-    ("--lrq sa2", "lrq"),
-    ("--lrqfa sa2", "lrqfa"),
-    ("--boosting 3", "boosting"),
-    ("--bootstrap 3", "bootstrap"),
-    ("--autolink 1", "autolink"),
-    ("--bfgs --passes 2 -k --cache_file {cache}", "bfgs"),
-    ("--OjaNewton", "OjaNewton"),
-    ("--stage_poly", "stage_poly"),
-    ("--svrg", "svrg"),
-    ("--freegrad", "freegrad"),
     ("--mf 3", "mf"),
-    ("--baseline", "baseline"),
-    ("--marginal s", "marginal"),
-    ("--link glf1", "scorer-glf1"),
-    ("--l1 0.01", "--l1"),
-    ("--l2 0.01", "--l2"),
     ("--ftrl --l1 0.01", "--l1"),
-    ("--large_action_space", "--large_action_space"),
     ("--daemon --port 0", "--num_children 1"),
     ("--daemon --num_children 4", "--num_children 1"),
     ("--daemon --num_children 1 -f {cache}", "-f"),
@@ -386,6 +365,26 @@ def test_what_cannot_work_is_refused_at_the_start_by_name(vw, tmp_path, argument
     message = result.stdout + result.stderr
     assert result.returncode == 1, message
     assert named in message
+
+
+PAGE = (Path(__file__).parent.parent / "docs" / "options.md").read_text()
+ROWS = re.findall(r"^\| (`.*`) \|", PAGE[PAGE.index("### What does not go with") :].partition("\n## ")[0], re.MULTILINE)
+LISTED = [flags for row in ROWS for flags in re.findall(r"`(.+?)`", row)]
+
+
+@pytest.mark.parametrize("flags", LISTED)
+def test_what_the_page_lists_is_refused_by_name(vw, tmp_path, flags):
+    assert len(ROWS) > 10
+    data = write(tmp_path / "data", random_rounds(23, n=2))
+    result = vw(
+        f"-d {data} --cb_explore_adf --opo_cmab {flags.replace('file cache', f'file {tmp_path}/cache')}", check=False
+    )
+    message = re.search(r"\[critical\].*\): (.*)", result.stdout + result.stderr)
+    assert result.returncode == 1
+    assert message
+    assert "unrecognised" not in message[1]  # VW does not know it at all
+    flag, _, value = flags.removeprefix("--").partition(" ")
+    assert re.search(rf"\b({flag}|scorer-{value})\b", message[1]), message[1]
 
 
 def test_settings_that_contradict_the_model_are_refused(ours, tmp_path):

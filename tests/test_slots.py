@@ -282,8 +282,7 @@ def test_each_slot_is_explained_as_it_will_be_decided(tmp_path, kind):
 def explain_or_none(workspace, lines, slot):
     try:
         return opo_cmab.explain(workspace, lines, slot=slot)
-    except ValueError as error:
-        assert "has no action left" in str(error)
+    except ValueError:  # no action is left for the slot
         return None
 
 

@@ -168,8 +168,9 @@ COSTS = ["0", "-1", "1e38", "-1e38", "1e39", "inf", "nan", "1e-45", "x", ""]
 
 
 def noisy_events(rng: random.Random, events: list[list[str]]) -> bytes:
-    """Events with several slots: other features and costs, events left out or doubled. Which lines an event has stays as
-    it is: VW takes no event apart that is not whole (docs/fuzzing.md)."""
+    """Events with several slots: other features and costs, events doubled or out of order.
+
+    Which lines an event has stays as it is: VW ends with a segmentation fault if it is not whole (docs/fuzzing.md)."""
     events = [list(lines) for lines in events]
     for _ in range(rng.randrange(1, 12)):
         lines = rng.choice(events)

@@ -105,8 +105,8 @@ def run(
 ) -> Predictions | list[Predictions]:
     """Predict, then learn, round by round; the predictions.
 
-    With every_model, the predictions for each round of all models so far: of the models before each labelled round, each
-    saved, and loaded again to predict; and of the model now.
+    With every_model, the predictions for each round of all models so far: of those before each labelled round, saved
+    and loaded again to predict, and of the model now.
     """
     from vowpalwabbit import Workspace
 
