@@ -1,6 +1,7 @@
 #include "kernel/policy.h"
 
 #include "kernel/past_predictions.h"
+#include "kernel/width.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +15,7 @@ constexpr std::size_t BLOCK = 256;  // segments whose losses are computed at onc
 
 void policy::start(const policy_settings& settings, std::size_t actions)
 {
+  if (actions != _recursion.actions) { _padded.assign(BLOCK * up_to_lanes(actions), WORST_LOSS); }
   _settings = settings;
   _k = 1;
   _recursion.start(actions);
@@ -21,7 +23,6 @@ void policy::start(const policy_settings& settings, std::size_t actions)
   _segment_step.start(settings, actions);
   _half_betas.resize(BLOCK);
   _losses.resize(BLOCK * actions);
-  _padded.resize(_recursion.pi.size());
 }
 
 void policy::compute_half_betas(std::size_t rounds)
@@ -33,68 +34,79 @@ void policy::compute_half_betas(std::size_t rounds)
   for (std::size_t i = 0; i < rounds; ++i) { _half_betas[i] = constant ? 0.5 * _settings.beta : scale * roots[i]; }
 }
 
-/// \param losses of each action, `stride` apart
-void policy::pad(const double* losses, std::size_t stride)
+/// Brings losses of a block into the order of the segments.
+void policy::pad(std::size_t begin, std::size_t end)
 {
-  for (std::size_t a = 0; a < _padded.size(); ++a) { _padded[a] = losses[(a < _recursion.actions ? a : 0) * stride]; }
+  const std::size_t size = _recursion.pi.size();
+  for (std::size_t a = 0; a < _recursion.actions; ++a)
+  {
+    const double* losses = &_losses[a * BLOCK];
+    for (std::size_t i = begin; i < end; ++i) { _padded[i * size + a] = losses[i]; }
+  }
 }
 
 void policy::step(const double* losses)
 {
-  pad(losses, 1);
-  step_segment(1, half_beta());
+  const uint32_t one = 1;
+  std::copy_n(losses, _recursion.actions, _padded.begin());
+  _segment_step.step(_recursion, _padded.data(), _k++, &one, 1);
 }
 
-double policy::half_beta() const { return _settings.half_beta(static_cast<double>(_k), _recursion.actions); }
-
-void policy::step_segment(uint32_t rounds, double half_beta)
+/// Steps through a block of rounds.
+void policy::step_exactly(std::size_t rounds)
 {
-  if (rounds == 1)
+  compute_half_betas(rounds);
+  std::size_t i = 0;
+  for (; i + active_set::STRETCH <= rounds; i += active_set::STRETCH)
   {
-    double drop = 0.;
-    _recursion.step(_padded.data(), &half_beta, 1, _settings.decay, _settings.eta, &drop);
+    _active_set.step(_recursion, &_losses[i], BLOCK, &_half_betas[i]);
   }
-  else { _segment_step.step(_recursion, _padded.data(), static_cast<double>(_k), rounds); }
+  pad(i, rounds);
+  double drops[active_set::STRETCH];
+  _recursion.step(
+      &_padded[i * _recursion.pi.size()], &_half_betas[i], rounds - i, _settings.decay, _settings.eta, drops);
   _k += rounds;
 }
 
-void policy::step_observed(uint32_t rounds, double half_beta, const step_observer& observer)
+/// Steps through a block of segments.
+void policy::step_observed(const step_observer& observer)
 {
   const std::size_t n = _recursion.actions;
-  const std::vector<double> pi(_recursion.pi.begin(), _recursion.pi.begin() + static_cast<std::ptrdiff_t>(n));
+  std::vector<double> pi(n);
   std::vector<double> bonuses(n);
-  for (std::size_t a = 0; a < n; ++a) { bonuses[a] = std::min(1., half_beta / _recursion.counts[a]); }
-  const std::size_t first = _k - 1;
-  step_segment(rounds, half_beta);
-  if (rounds > 1) { _segment_step.bonuses(_recursion, bonuses.data()); }
-  observer(first, rounds, _padded.data(), bonuses.data(), pi.data());
+  for (std::size_t i = 0; i < _lengths.size(); ++i)
+  {
+    const double* losses = &_padded[i * _recursion.pi.size()];
+    const double half_beta = _settings.half_beta(static_cast<double>(_k), n);
+    std::copy_n(_recursion.pi.begin(), n, pi.begin());
+    for (std::size_t a = 0; a < n; ++a) { bonuses[a] = std::min(1., half_beta / _recursion.counts[a]); }
+    _segment_step.step(_recursion, losses, _k, &_lengths[i], 1);
+    if (_lengths[i] > 1) { _segment_step.bonuses(_recursion, bonuses.data()); }
+    observer(_k - 1, _lengths[i], losses, bonuses.data(), pi.data());
+    _k += _lengths[i];
+  }
 }
 
 void policy::replay(past_predictions& predictions, const loss_map& map, const step_observer& observer)
 {
   const auto& past = predictions.past();
-  const bool exact = past.budget() == 0;
   for (std::size_t first = 0; first < past.size(); first += BLOCK)
   {
     const std::size_t count = std::min(BLOCK, past.size() - first);
     predictions.take(count, map, _losses.data(), BLOCK);
-    if (exact) { compute_half_betas(count); }
-    std::size_t i = 0;
-    if (exact && !observer)
+    if (past.budget() == 0 && !observer)
     {
-      for (; i + active_set::STRETCH <= count; i += active_set::STRETCH)
-      {
-        _active_set.step(_recursion, &_losses[i], BLOCK, &_half_betas[i]);
-      }
-      _k += i;
+      step_exactly(count);
+      continue;
     }
-    for (; i < count; ++i)
+    pad(0, count);
+    _lengths.resize(count);
+    for (std::size_t i = 0; i < count; ++i) { _lengths[i] = past.length(first + i); }
+    if (observer) { step_observed(observer); }
+    else
     {
-      pad(&_losses[i], BLOCK);
-      const uint32_t rounds = past.length(first + i);
-      const double half_beta_now = exact ? _half_betas[i] : half_beta();
-      if (observer) { step_observed(rounds, half_beta_now, observer); }
-      else { step_segment(rounds, half_beta_now); }
+      _segment_step.step(_recursion, _padded.data(), _k, _lengths.data(), count);
+      _k += past.first(first + count) - past.first(first);
     }
   }
 }

@@ -48,12 +48,12 @@ private:
   std::vector<double> _roots;       ///< sqrt(k), as far as needed so far
   std::vector<double> _half_betas;  ///< beta_k / 2, of a block of rounds
   std::vector<double> _losses;      ///< of each action, of a block of segments
-  std::vector<double> _padded;      ///< losses of one segment
+  std::vector<double> _padded;      ///< of each segment of a block, of each action: losses
+  std::vector<uint32_t> _lengths;   ///< of the segments of a block
 
   void compute_half_betas(std::size_t rounds);
-  void pad(const double* losses, std::size_t stride);
-  double half_beta() const;
-  void step_segment(uint32_t rounds, double half_beta);
-  void step_observed(uint32_t rounds, double half_beta, const step_observer& observer);
+  void pad(std::size_t begin, std::size_t end);
+  void step_exactly(std::size_t rounds);
+  void step_observed(const step_observer& observer);
 };
 }  // namespace opo_cmab

@@ -7,7 +7,8 @@ namespace opo_cmab
 {
 /// The policy recursion of one context, of all actions or of some: pi_k and what the next step needs. Weights are kept
 /// as logarithms, so that an action whose probability underflows can come back. Arrays go up to a multiple of LANES:
-/// what is there beyond the actions is as the first action.
+/// what is there beyond the actions counts for nothing, and its weight must not be the largest. It is as the first
+/// action, or its losses are WORST_LOSS.
 class recursion
 {
 public:
@@ -15,6 +16,7 @@ public:
   std::vector<double> pi;
   std::vector<double> log_weights;  ///< relative to the largest
   std::vector<double> counts;       ///< 1 + N(a), N(a) = sum_{i<k} pi_i(a)
+  std::vector<double> real;         ///< 1 for actions, 0 beyond
 
   /// pi_1: uniform
   void start(std::size_t count);
@@ -30,8 +32,6 @@ public:
       const double* losses, const double* half_betas, std::size_t rounds, double decay, double eta, double* drops);
 
 private:
-  std::vector<double> _real;  ///< 1 for actions, 0 beyond
-
   void resize(std::size_t count);
 };
 }  // namespace opo_cmab

@@ -2,7 +2,6 @@
 
 #include "kernel/recursion.h"
 #include "kernel/settings.h"
-#include "kernel/width.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,74 +9,57 @@
 
 namespace opo_cmab
 {
-/// What decay makes of h rounds.
-class decayed_rounds
+/// What steps through segments of h rounds have in common. A loss that is the same in all of them counts S times, and
+/// the last rounds count most: S and m are the sum and the mean of the weights decay^(h-1), .., decay, 1, m counted
+/// from 0.
+class length_factors
 {
 public:
-  double left;  ///< decay^h
-  double sum;   ///< 1 + decay + .. + decay^(h - 1): of losses that are the same in all of them
-  double mean;  ///< the round that these weights have as their mean, from 0: the last rounds count most
+  double rounds;  ///< h
+  double mean;    ///< m
+  double left;    ///< decay^h; 0 where it changes nothing
+  double eta;     ///< eta S
+  double inverse_eta;
+  double before;  ///< m / h: the part of the plays that counts for the bonus
+  double inverse_mean;
 };
 
-/// What a step through a segment of h rounds is, but for the actions.
-class segment_factors
+/// A segment to be stepped through.
+class segment_factors : public length_factors
 {
 public:
-  double rounds;     ///< h
-  double left;       ///< decay^h
-  double eta;        ///< eta S
   double half_beta;  ///< beta_{k + m} / 2
-  double before;     ///< m / h: the part of the plays that counts for the bonus
 };
 
-/// Some candidates for being played, side by side.
-class candidate_block
-{
-public:
-  double losses[LANES];
-  double counts[LANES];
-  double decayed[LANES];     ///< decay^h times the log-weight
-  double unplayed[LANES];    ///< w(a) if it is never played
-  double real[LANES];        ///< 1, or 0 where there is no candidate
-  double log_shares[LANES];  ///< log(x(a) / h)
-  double plays[LANES];       ///< x(a)
-  double residuals[LANES];
-  double inverse_slopes[LANES];
-};
-
-/// One step through a segment of h rounds, in which the losses f(a) are taken to be the same. We do not step through
-/// its rounds but solve for how often each action is played in them, x(a), sum over a of x(a) = h: the policy that the
+/// Steps through segments. In one of h rounds the losses f(a) are taken to be the same. We do not step through its
+/// rounds but solve for how often each action is played in them, x(a), sum over a of x(a) = h: the policy that the
 /// segment leads to is the one that is played in it,
 ///
 ///     x(a) / h ~ exp(w(a)),   w(a) = decay^h log pi(a) - eta S clip(f(a) - b(a), 0, 1),
 ///     b(a) = min(1, (beta_{k + m} / 2) / (1 + N(a) + x(a) m / h)),
 ///
-/// S and m being the sum and the mean of decayed_rounds: plays come to where the optimistic losses of all actions that
-/// are played are nearly the same, as water finds its level. The more an action is played, the higher its optimistic
-/// loss, so there is one solution. Then N(a) += x(a), and pi(a) = x(a) / h.
+/// S and m as in length_factors: plays come to where the optimistic losses of all actions that are played are nearly
+/// the same, as water finds its level. The more an action is played, the higher its optimistic loss, so there is one
+/// solution. Then N(a) += x(a), and pi(a) = x(a) / h. A segment of one round is a round of the recursion.
 class segment_step
 {
 public:
   void start(const policy_settings& settings, std::size_t actions);
 
-  /// \param losses of each action and up to a multiple of LANES
-  /// \param k the first round of the segment, counted from 1
-  void step(recursion& all, const double* losses, double k, uint32_t rounds);
+  /// \param losses of each segment, of each action; WORST_LOSS beyond, up to a multiple of LANES
+  /// \param k the first round of the first segment, counted from 1
+  /// \param lengths of the segments
+  void step(recursion& all, const double* losses, std::size_t k, const uint32_t* lengths, std::size_t count);
 
-  /// Of the last step: the bonus b(a).
+  /// Of the last segment: the bonus b(a).
   void bonuses(const recursion& all, double* result) const;
 
 private:
   policy_settings _settings;
-  std::vector<decayed_rounds> _decayed;  ///< over 0, 1, 2, .. rounds
-  segment_factors _factors;              ///< of the last step
-  std::vector<double> _plays;            ///< x(a)
+  std::vector<length_factors> _by_length;  ///< those used last, each in the place that its length says
+  std::vector<segment_factors> _factors;   ///< of the segments
+  std::vector<char> _memory;               ///< for solving
 
-  std::vector<double> _unplayed;         ///< of each action, w(a) if it is never played
-  std::vector<std::size_t> _candidates;  ///< the actions that may be played in the segment
-  std::vector<candidate_block> _blocks;  ///< those, LANES at a time
-
-  decayed_rounds decay_over(uint32_t rounds);
-  void find_plays(const recursion& all, const double* losses);
+  const length_factors& of_length(uint32_t rounds);
 };
 }  // namespace opo_cmab

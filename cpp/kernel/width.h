@@ -12,5 +12,8 @@ constexpr std::size_t LANES = 4;
 /// it.
 constexpr double NEGLIGIBLE = -37.;
 
+/// A loss that is the largest there is whatever the bonus.
+constexpr double WORST_LOSS = 2.;
+
 inline std::size_t up_to_lanes(std::size_t count) { return (count + LANES - 1) / LANES * LANES; }
 }  // namespace opo_cmab

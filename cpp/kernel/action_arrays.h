@@ -1,0 +1,79 @@
+#pragma once
+
+#include "kernel/lanes.h"
+#include "kernel/optimistic_loss.h"
+
+#include <cmath>
+#include <cstddef>
+
+// The arrays of a recursion (recursion.h) by lanes, and its step.
+namespace opo_cmab
+{
+/// An array where it is.
+class in_memory
+{
+public:
+  explicit in_memory(double* values) : _values(values) {}
+  OPO_CMAB_INLINE lanes get(std::size_t i) const { return load(_values + i * LANES); }
+  OPO_CMAB_INLINE void set(std::size_t i, lanes x) { store(_values + i * LANES, x); }
+  OPO_CMAB_INLINE void write(double*) const {}
+
+private:
+  double* _values;
+};
+
+/// A copy in registers, of so many lanes.
+template <std::size_t SIZE>
+class in_registers
+{
+public:
+  OPO_CMAB_INLINE explicit in_registers(const double* values)
+  {
+    for (std::size_t i = 0; i < SIZE; ++i) { _values[i] = load(values + i * LANES); }
+  }
+  OPO_CMAB_INLINE lanes get(std::size_t i) const { return _values[i]; }
+  OPO_CMAB_INLINE void set(std::size_t i, lanes x) { _values[i] = x; }
+  OPO_CMAB_INLINE void write(double* values) const
+  {
+    for (std::size_t i = 0; i < SIZE; ++i) { store(values + i * LANES, _values[i]); }
+  }
+
+private:
+  lanes _values[SIZE];
+};
+
+/// One round of the recursion, exactly.
+/// \param real 1 for actions, 0 beyond
+/// \param size of the arrays, in lanes
+/// \return what the largest log-weight loses before all become relative to it
+template <typename Array>
+OPO_CMAB_INLINE double step_round(Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size,
+    const double* losses, double half_beta, double decay, double eta)
+{
+  const lanes none = {};
+  lanes top = none - HUGE_VAL;
+  for (std::size_t i = 0; i < size; ++i)
+  {
+    const lanes count = counts.get(i);
+    const lanes loss = optimistic_loss(load(losses + i * LANES), half_beta / count);
+    const lanes w = decay * log_weights.get(i) - eta * loss;
+    log_weights.set(i, w);
+    counts.set(i, count + pi.get(i));
+    top = max(top, w);
+  }
+  const double drop = -largest(top);
+  lanes totals = none;
+  for (std::size_t i = 0; i < size; ++i)
+  {
+    const lanes w = log_weights.get(i) + drop;  // relative to the largest, for precision
+    const lanes weight = exp_of_negative(max(w, none + NEGLIGIBLE));
+    const lanes p = w > NEGLIGIBLE ? weight : none;
+    log_weights.set(i, w);
+    pi.set(i, p);
+    totals += p * real.get(i);
+  }
+  const double scale = 1. / sum(totals);
+  for (std::size_t i = 0; i < size; ++i) { pi.set(i, pi.get(i) * scale); }
+  return drop;
+}
+}  // namespace opo_cmab
