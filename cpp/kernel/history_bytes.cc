@@ -64,9 +64,15 @@ std::string weight_history::serialize() const
   ::append(bytes, _past.budget());
   ::append(bytes, _past.rounds());
   append_all(bytes, starts);
-  ::append(bytes, static_cast<uint64_t>(_cohorts.size()));
+  std::vector<uint32_t> alone;  // in the pool, each as a cohort of one
+  for (uint32_t number = 0; pooled() && number < weights(); ++number)
+  {
+    if (_places[number].alone != 0) { alone.push_back(number); }
+  }
+  ::append(bytes, static_cast<uint64_t>(_cohorts.size() - _free_cohorts.size() + alone.size()));
   for (const auto& line : _cohorts)
   {
+    if (line.size == 0) { continue; }
     append_all(bytes, line.predictors);
     ::append(bytes, static_cast<uint64_t>(line.size));
     for (std::size_t i = 0; i < line.members.size(); ++i)
@@ -75,6 +81,17 @@ std::string weight_history::serialize() const
       ::append(bytes, _weights[line.members[i]]);
       for (std::size_t row = 0; row < line.rows(); ++row) { ::append(bytes, line.at(row, i)); }
     }
+  }
+  for (const auto number : alone)
+  {
+    const uint32_t where = _places[number].cohort;
+    const auto* entries = _pool.entries(where);
+    const uint32_t size = _pool.size(where);
+    ::append(bytes, static_cast<uint64_t>(size - 1));
+    for (uint32_t k = 1; k < size; ++k) { ::append(bytes, entries[k].predictor); }
+    ::append(bytes, uint64_t{1});
+    ::append(bytes, _weights[number]);
+    for (uint32_t k = 0; k < size; ++k) { ::append(bytes, entries[k].value); }
   }
   return bytes;
 }
@@ -96,10 +113,12 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
     uint64_t members = 0;
     good = in.read_all(predictors) && !predictors.empty() && predictors.back() <= rounds + 1 &&
         strictly_increasing(predictors) && in.read(&members) && members > 0 && members < NONE - weights() &&
-        in.left() / members >= sizeof(uint64_t) + (predictors.size() + 1) * sizeof(float);
+        in.left() / members >= sizeof(uint64_t) + (predictors.size() + 1) * sizeof(float) &&
+        (!pooled() || predictors.size() < timeline_pool::MOST_ENTRIES);
     if (!good) { break; }
     std::vector<uint32_t> numbers(members);
     std::iota(numbers.begin(), numbers.end(), static_cast<uint32_t>(weights()));
+    const auto cohort_number = static_cast<uint32_t>(_cohorts.size());
     _cohorts.emplace_back();
     auto& line = _cohorts.back();
     line.start(std::move(numbers), std::move(predictors));
@@ -108,11 +127,17 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
       uint64_t weight = 0;
       good = in.read(&weight) && _index.find(weight) == NONE;
       if (!good) { break; }
-      add(weight, {static_cast<uint32_t>(i), column, 0, members == 1 ? 1U : 0U});
+      add(weight, {cohort_number, column, 0, members == 1 ? 1U : 0U});
       for (std::size_t row = 0; good && row < line.rows(); ++row) { good = in.read(&line.at(row, column)); }
+    }
+    if (good && members == 1 && pooled())
+    {
+      _places.back().cohort = to_pool(line);
+      _cohorts.pop_back();
     }
   }
   good = good && in.left() == 0;
+  if (good && budget != 0) { _slots.restore(_past); }
   if (!good) { *this = weight_history(budget); }
   return good;
 }

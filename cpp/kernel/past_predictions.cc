@@ -89,7 +89,6 @@ void past_predictions::resize(const segments& past, std::size_t actions)
   _past = &past;
   _actions = actions;
   _size = past.size();
-  _finder.start(past);
   _features.clear();
   _ends.clear();
   _taken = 0;
@@ -173,8 +172,11 @@ void past_predictions::take_out_common()
 /// \param changes of the predictions by these features: added to
 void past_predictions::predict(const feature* features, std::size_t count, double* changes)
 {
+  const bool exact = _past->budget() == 0;
+  if (!exact) { _slots.assign(_history->slots().size(), {0., 0.}); }
   changes[0] += look_up(features, count);
-  add_singles(changes);
+  if (_history->pooled()) { add_pooled(changes); }
+  else { add_singles(changes); }
   const auto& cohorts = _history->cohorts();
   const auto& groups = _grouped.sort();
   for (std::size_t g = 0; g < groups.size(); ++g)
@@ -187,9 +189,9 @@ void past_predictions::predict(const feature* features, std::size_t count, doubl
     if (_sums.size() < line.tiles() * cohort::TILE) { _sums.resize(line.tiles() * cohort::TILE); }
     sum_features(
         line.values.data(), line.members.size(), line.tile(), line.tiles(), group.entries, group.size, _sums.data());
-    changes[0] += _sums[0];
-    spread(line.predictors, changes);
+    add_timeline(changes, 1., line.predictors, _sums.data());
   }
+  if (!exact) { _history->slots().spread(_slots.data(), *_past, changes); }
 }
 
 /// Looks up where the timelines of features are. Each look-up waits for memory, so some are under way at once.
@@ -200,6 +202,7 @@ double past_predictions::look_up(const feature* features, std::size_t n)
   _singles.clear();
   _grouped.clear();
   double unchanged = 0.;
+  const bool pooled = _history->pooled();
   const auto& places = _history->places();
   const auto& cohorts = _history->cohorts();
   for (std::size_t i = 0; i < std::min(n, AHEAD); ++i) { _history->prefetch(features[i].weight); }
@@ -218,52 +221,69 @@ double past_predictions::look_up(const feature* features, std::size_t n)
     const auto& place = places[_numbers[i]];
     if (place.alone != 0)
     {
-      __builtin_prefetch(&cohorts[place.cohort]);
-      _singles.push_back({&cohorts[place.cohort], features[i].x});
+      if (!pooled) { __builtin_prefetch(&cohorts[place.cohort]); }
+      _singles.push_back({place.cohort, features[i].x});
     }
     else { _grouped.add(place.cohort, place.column, features[i].x); }
   }
   return unchanged;
 }
 
+/// Singles that are cohorts of one.
 void past_predictions::add_singles(double* changes)
 {
   constexpr std::size_t AHEAD = 6;
-  const uint32_t rounds = _past->rounds();
-  const bool exact = _past->budget() == 0;
+  const auto& cohorts = _history->cohorts();
   const std::size_t count = _singles.size();
-  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch(*_singles[i].line); }
+  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch(cohorts[_singles[i].place]); }
   for (std::size_t i = 0; i < count; ++i)
   {
-    if (i + AHEAD < count) { prefetch(*_singles[i + AHEAD].line); }
-    const double x = _singles[i].x;
-    const float* values = _singles[i].line->values.data();
-    const auto& predictors = _singles[i].line->predictors;
-    changes[0] += x * values[0];
-    const std::size_t n = past_rows(predictors, rounds);
-    if (!exact)
-    {
-      _finder.add(changes, x, values, predictors.data(), n);
-      continue;
-    }
-    for (std::size_t k = 0; k < n; ++k)
-    {
-      changes[predictors[k]] += x * (static_cast<double>(values[k + 1]) - values[k]);
-    }
+    if (i + AHEAD < count) { prefetch(cohorts[_singles[i + AHEAD].place]); }
+    const auto& line = cohorts[_singles[i].place];
+    add_timeline(changes, _singles[i].x, line.predictors, line.values.data());
   }
 }
 
-/// Spreads the changes from sum to sum over the segments.
-void past_predictions::spread(const std::vector<uint32_t>& predictors, double* changes)
+/// Singles that are in the pool.
+void past_predictions::add_pooled(double* changes)
+{
+  constexpr std::size_t AHEAD = 6;
+  const auto& pool = _history->pool();
+  const auto& slots = _history->slots();
+  const uint32_t rounds = _past->rounds();
+  const std::size_t count = _singles.size();
+  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { pool.prefetch(_singles[i].place); }
+  for (std::size_t i = 0; i < count; ++i)
+  {
+    if (i + AHEAD < count) { pool.prefetch(_singles[i + AHEAD].place); }
+    const double x = _singles[i].x;
+    const auto* entries = pool.entries(_singles[i].place);
+    std::size_t n = pool.size(_singles[i].place) - std::size_t{1};
+    while (n > 0 && entries[n].predictor >= rounds) { --n; }  // still to come
+    changes[0] += x * entries[0].value;
+    slots.add(
+        _slots.data(), *_past, x, [entries](std::size_t k) { return entries[k + 1].predictor; },
+        [entries](std::size_t k) { return entries[k].value; }, n);
+  }
+}
+
+template <typename Value>
+void past_predictions::add_timeline(
+    double* changes, double x, const std::vector<uint32_t>& predictors, const Value* values)
 {
   const std::size_t n = past_rows(predictors, _past->rounds());
-  const double* sums = _sums.data();
+  changes[0] += x * values[0];
   if (_past->budget() != 0)
   {
-    _finder.add(changes, 1., sums, predictors.data(), n);
+    _history->slots().add(
+        _slots.data(), *_past, x, [&predictors](std::size_t k) { return predictors[k]; },
+        [values](std::size_t k) { return values[k]; }, n);
     return;
   }
-  for (std::size_t k = 0; k < n; ++k) { changes[predictors[k]] += sums[k + 1] - sums[k]; }
+  for (std::size_t k = 0; k < n; ++k)
+  {
+    changes[predictors[k]] += x * (static_cast<double>(values[k + 1]) - values[k]);
+  }
 }
 
 void past_predictions::assign(const segments& past, const double* rows, std::size_t actions)

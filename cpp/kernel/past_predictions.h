@@ -2,7 +2,8 @@
 
 #include "kernel/cohort.h"
 #include "kernel/losses.h"
-#include "kernel/segment_finder.h"
+#include "kernel/segment_slots.h"
+#include "kernel/segments.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -48,12 +49,12 @@ private:
     bool operator==(const feature& other) const { return weight == other.weight && x == other.x; }
   };
 
-  /// A weight that is alone in its cohort.
+  /// A weight that has no other weight in its cohort, or is in the pool.
   class single
   {
   public:
-    const cohort* line;
-    double x;
+    uint32_t place;
+    float x;
   };
 
   const weight_history* _history = nullptr;
@@ -64,7 +65,6 @@ private:
   std::vector<double> _changes;      ///< of each action, of each segment and one beyond; zero once taken
   bool _clean = true;                ///< all of _changes is zero
   std::vector<double> _predictions;  ///< of each action, the last that was taken
-  segment_finder _finder;
 
   std::vector<feature> _features;  ///< of all actions
   std::vector<std::size_t> _ends;  ///< of each action's
@@ -75,8 +75,9 @@ private:
   // Of an action:
   std::vector<uint32_t> _numbers;  ///< of the weights of its features
   std::vector<single> _singles;
-  cohort_entries _grouped;    ///< features in larger cohorts: the weight's column, the feature's value
-  std::vector<double> _sums;  ///< over the features in a cohort, of each row
+  std::vector<change_sums> _slots;  ///< of each slot of a segment
+  cohort_entries _grouped;          ///< features in larger cohorts: the weight's column, the feature's value
+  std::vector<double> _sums;        ///< over the features in a cohort, of each row
 
   std::size_t row() const { return _size + 1; }
   void resize(const segments& past, std::size_t actions);
@@ -85,6 +86,8 @@ private:
   void predict(const feature* features, std::size_t count, double* changes);
   double look_up(const feature* features, std::size_t n);
   void add_singles(double* changes);
-  void spread(const std::vector<uint32_t>& predictors, double* changes);
+  void add_pooled(double* changes);
+  template <typename Value>
+  void add_timeline(double* changes, double x, const std::vector<uint32_t>& predictors, const Value* values);
 };
 }  // namespace opo_cmab

@@ -1,7 +1,7 @@
 #include "kernel/weight_history.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 namespace
 {
@@ -26,11 +26,33 @@ uint32_t weight_history::add(uint64_t weight, place where)
   return number;
 }
 
+void weight_history::end_round()
+{
+  const std::size_t merged = _past.append();
+  if (_past.budget() != 0) { _slots.append(_past, merged); }
+}
+
+uint32_t weight_history::next_cohort() const
+{
+  return _free_cohorts.empty() ? static_cast<uint32_t>(_cohorts.size()) : _free_cohorts.back();
+}
+
+cohort& weight_history::add_cohort()
+{
+  const uint32_t number = next_cohort();
+  if (number < _cohorts.size()) { _free_cohorts.pop_back(); }
+  else
+  {
+    make_room(_cohorts);
+    _cohorts.emplace_back();
+  }
+  return _cohorts[number];
+}
+
 void weight_history::record(const std::vector<change>& changes)
 {
   ++_calls;
   const uint32_t predictor = _past.rounds() + 1;
-  const auto new_cohort = static_cast<uint32_t>(_cohorts.size());  // of weights that were never changed before
   std::vector<uint32_t> new_numbers;
   _new.clear();
   _changed.clear();
@@ -40,36 +62,31 @@ void weight_history::record(const std::vector<change>& changes)
     const uint32_t number = number_of(change.weight);
     if (number == NONE)
     {
-      new_numbers.push_back(add(change.weight, {new_cohort, static_cast<uint32_t>(_new.size()), _calls, 0}));
+      new_numbers.push_back(add(change.weight, {next_cohort(), static_cast<uint32_t>(_new.size()), _calls, 0}));
       _new.push_back(change);
+      continue;
     }
-    else if (_places[number].seen != _calls)
-    {
-      _places[number].seen = _calls;
-      _changed.add(_places[number].cohort, number, change.after);
-    }
+    auto& place = _places[number];
+    if (place.seen == _calls) { continue; }
+    place.seen = _calls;
+    if (place.alone != 0 && pooled()) { append_alone(place.cohort, {predictor, change.after}); }
+    else { _changed.add(place.cohort, number, change.after); }
   }
-  if (!_new.empty())
-  {
-    make_room(_cohorts);
-    _cohorts.emplace_back();
-    auto& line = _cohorts.back();
-    if (new_numbers.size() == 1) { _places[new_numbers[0]].alone = 1; }
-    line.start(std::move(new_numbers), {predictor});
-    for (std::size_t i = 0; i < _new.size(); ++i)
-    {
-      line.at(0, i) = _new[i].before;
-      line.at(1, i) = _new[i].after;
-    }
-  }
+  if (!_new.empty()) { add_new(_new, std::move(new_numbers)); }
 
   for (const auto& group : _changed.sort())
   {
     const bool few = 2 * group.size <= _cohorts[group.cohort].size;
-    auto& line = few ? split(group.cohort, group) : _cohorts[group.cohort];
+    const uint32_t number = few ? split(group.cohort, group) : group.cohort;
+    if (few && group.size == 1 && pooled())
+    {
+      append_alone(_places[group.entries[0].member].cohort, {predictor, group.entries[0].value});
+      continue;
+    }
+    auto& line = _cohorts[number];
     if (line.predictors.back() != predictor)  // the round may have learnt before
     {
-      if (_past.budget() != 0 && 2 * line.predictors.size() > 3 * std::size_t{_past.budget()}) { coarsen(line); }
+      if (is_long(line.predictors.size())) { coarsen(line); }
       line.append(predictor);
     }
     for (std::size_t i = 0; i < group.size; ++i)
@@ -79,10 +96,81 @@ void weight_history::record(const std::vector<change>& changes)
   }
 }
 
-/// Gives some members of a cohort one of their own.
-cohort& weight_history::split(uint32_t from, const cohort_entries::group& leaving)
+/// Weights that were never changed before, whose places say that they are in the next cohort.
+void weight_history::add_new(const std::vector<change>& changes, std::vector<uint32_t> numbers)
 {
-  const auto to = static_cast<uint32_t>(_cohorts.size());
+  const uint32_t predictor = _past.rounds() + 1;
+  if (numbers.size() == 1)
+  {
+    auto& place = _places[numbers[0]];
+    place.alone = 1;
+    if (pooled())
+    {
+      const timeline_entry entries[] = {{0, changes[0].before}, {predictor, changes[0].after}};
+      place.cohort = _pool.insert(entries, 2);
+      return;
+    }
+  }
+  auto& line = add_cohort();
+  line.start(std::move(numbers), {predictor});
+  for (std::size_t i = 0; i < changes.size(); ++i)
+  {
+    line.at(0, i) = changes[i].before;
+    line.at(1, i) = changes[i].after;
+  }
+}
+
+/// The timeline of the only member of a cohort.
+const timeline_entry* weight_history::entries_of(const cohort& line)
+{
+  _entries.clear();
+  _entries.push_back({0, line.at(0, 0)});
+  for (std::size_t k = 0; k < line.predictors.size(); ++k)
+  {
+    _entries.push_back({line.predictors[k], line.at(k + 1, 0)});
+  }
+  return _entries.data();
+}
+
+uint32_t weight_history::to_pool(const cohort& line)
+{
+  return _pool.insert(entries_of(line), static_cast<uint32_t>(line.rows()));
+}
+
+/// One more entry of a timeline in the pool. \param where it is: set
+void weight_history::append_alone(uint32_t& where, timeline_entry entry)
+{
+  const uint32_t size = _pool.size(where);
+  auto* entries = _pool.entries(where);
+  if (entries[size - 1].predictor == entry.predictor)  // the round may have learnt before
+  {
+    entries[size - 1].value = entry.value;
+    return;
+  }
+  constexpr uint32_t WORTHWHILE = 24;
+  if (is_long(size + 1) || (size >= WORTHWHILE && _pool.full(where)))
+  {
+    cohort line;
+    line.start({0}, {});
+    line.at(0, 0) = entries[0].value;
+    for (uint32_t k = 1; k < size; ++k)
+    {
+      line.append(entries[k].predictor);
+      line.at(k, 0) = entries[k].value;
+    }
+    coarsen(line);
+    if (is_long(size + 1) || 4 * line.rows() <= 3 * size)
+    {
+      where = _pool.assign(where, entries_of(line), static_cast<uint32_t>(line.rows()));
+    }
+  }
+  where = _pool.append(where, entry);
+}
+
+/// Gives some members of a cohort one of their own, or a place in the pool. \return the number of the cohort
+uint32_t weight_history::split(uint32_t from, const cohort_entries::group& leaving)
+{
+  const uint32_t to = next_cohort();
   std::vector<uint32_t> columns;
   for (std::size_t i = 0; i < leaving.size; ++i)
   {
@@ -92,19 +180,28 @@ cohort& weight_history::split(uint32_t from, const cohort_entries::group& leavin
     place.column = static_cast<uint32_t>(i);
     place.alone = leaving.size == 1 ? 1 : 0;
   }
-  make_room(_cohorts);
-  _cohorts.emplace_back();
+  if (leaving.size == 1 && pooled())
+  {
+    cohort line;
+    line.start(_cohorts[from], columns);
+    _places[leaving.entries[0].member].cohort = to_pool(line);
+  }
+  else
+  {
+    add_cohort();
+    _cohorts[to].start(_cohorts[from], columns);
+  }
   auto& source = _cohorts[from];
-  _cohorts.back().start(source, columns);
   for (const auto column : columns) { source.members[column] = NONE; }
   source.size -= columns.size();
-  if (2 * source.size < source.members.size() || source.size == 1) { compact(source); }
-  return _cohorts.back();
+  if (2 * source.size < source.members.size() || source.size == 1) { compact(from); }
+  return to;
 }
 
-/// Closes the gaps of members that have left.
-void weight_history::compact(cohort& line)
+/// Closes the gaps of members that have left a cohort.
+void weight_history::compact(uint32_t number)
 {
+  auto& line = _cohorts[number];
   std::vector<uint32_t> columns;
   for (uint32_t i = 0; i < line.members.size(); ++i)
   {
@@ -112,10 +209,16 @@ void weight_history::compact(cohort& line)
     _places[line.members[i]].column = static_cast<uint32_t>(columns.size());
     columns.push_back(i);
   }
-  if (line.size == 1) { _places[line.members[columns[0]]].alone = 1; }
   cohort compacted;
   compacted.start(line, columns);
   line = std::move(compacted);
+  if (line.size != 1) { return; }
+  auto& place = _places[line.members[0]];
+  place.alone = 1;
+  if (!pooled()) { return; }
+  place.cohort = to_pool(line);
+  line = cohort();
+  _free_cohorts.push_back(number);
 }
 
 /// Replaces what is said of each segment by the average over the segment: all that is ever asked for.
@@ -170,14 +273,20 @@ void weight_history::coarsen(cohort& line)
 
 std::size_t weight_history::entries() const
 {
-  return std::accumulate(_cohorts.begin(), _cohorts.end(), std::size_t{0},
-      [](std::size_t sum, const cohort& line) { return sum + line.size * line.predictors.size(); });
+  std::size_t total = 0;
+  for (const auto& line : _cohorts) { total += line.size * line.predictors.size(); }
+  for (const auto& place : _places)
+  {
+    if (place.alone != 0 && pooled()) { total += _pool.size(place.cohort) - 1; }
+  }
+  return total;
 }
 
 std::size_t weight_history::bytes() const
 {
   std::size_t total = _index.bytes() + _weights.capacity() * sizeof(uint64_t) + _places.capacity() * sizeof(place) +
-      _cohorts.capacity() * sizeof(cohort);
+      _cohorts.capacity() * sizeof(cohort) + _free_cohorts.capacity() * sizeof(uint32_t) + _pool.bytes() +
+      _slots.bytes();
   for (const auto& line : _cohorts)
   {
     total += (line.predictors.capacity() + line.members.capacity()) * sizeof(uint32_t) +

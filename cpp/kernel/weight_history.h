@@ -1,7 +1,9 @@
 #pragma once
 
 #include "kernel/cohort.h"
+#include "kernel/segment_slots.h"
 #include "kernel/segments.h"
+#include "kernel/timeline_pool.h"
 #include "kernel/weight_index.h"
 
 #include <cstddef>
@@ -29,10 +31,10 @@ public:
   class place
   {
   public:
-    uint32_t cohort;
+    uint32_t cohort;  ///< or, if it is alone and there is a budget, where in the pool
     uint32_t column;
     uint32_t seen;   ///< by which call of record last
-    uint32_t alone;  ///< 1 if it is the only member of its cohort
+    uint32_t alone;  ///< 1 if no other weight has the same timeline
   };
 
   /// \param budget the largest number of segments that the past is kept in; 0: every round by itself
@@ -40,7 +42,7 @@ public:
 
   /// The round at hand has changed weights. Several features may sit on one, which then is there several times.
   void record(const std::vector<change>& changes);
-  void end_round() { _past.append(); }
+  void end_round();
 
   /// The rounds that have ended, in segments.
   const segments& past() const { return _past; }
@@ -56,6 +58,10 @@ public:
   void prefetch(uint64_t weight) const { _index.prefetch(weight); }
   const std::vector<place>& places() const { return _places; }  ///< by their numbers
   const std::vector<cohort>& cohorts() const { return _cohorts; }
+  const segment_slots& slots() const { return _slots; }  ///< with a budget
+  /// Whether the timelines of weights that are alone are in the pool. If not they are cohorts of one.
+  bool pooled() const { return _past.budget() != 0 && _past.budget() <= MOST_POOLED; }
+  const timeline_pool& pool() const { return _pool; }
 
   std::size_t weights() const { return _weights.size(); }
   std::size_t entries() const;
@@ -67,11 +73,15 @@ public:
   bool deserialize(const char* bytes, std::size_t size);
 
 private:
+  static constexpr uint32_t MOST_POOLED = 4000;  ///< so that no timeline has too many entries for the pool
   segments _past;
+  segment_slots _slots;
   weight_index _index;
   std::vector<uint64_t> _weights;  ///< in the order that they were first changed in: by their numbers
   std::vector<place> _places;
   std::vector<cohort> _cohorts;
+  std::vector<uint32_t> _free_cohorts;  ///< which have no members
+  timeline_pool _pool;
   mutable uint32_t _next = 0;  ///< the number that is probably looked up next
 
   // For record:
@@ -79,10 +89,22 @@ private:
   cohort_entries _changed;  ///< the weight's number, its value
   std::vector<change> _new;
   std::vector<double> _sums;
+  std::vector<timeline_entry> _entries;
 
   uint32_t add(uint64_t weight, place where);
-  cohort& split(uint32_t from, const cohort_entries::group& leaving);
-  void compact(cohort& line);
+  uint32_t next_cohort() const;
+  cohort& add_cohort();
+  void add_new(const std::vector<change>& changes, std::vector<uint32_t> numbers);
+  uint32_t split(uint32_t from, const cohort_entries::group& leaving);
+  void compact(uint32_t number);
+  bool is_long(std::size_t entries) const
+  {
+    return _past.budget() != 0 && 2 * entries > 3 * std::size_t{_past.budget()};
+  }
   void coarsen(cohort& line);
+
+  const timeline_entry* entries_of(const cohort& line);
+  uint32_t to_pool(const cohort& line);
+  void append_alone(uint32_t& where, timeline_entry entry);
 };
 }  // namespace opo_cmab
