@@ -84,9 +84,8 @@ std::string weight_history::serialize() const
   }
   for (const auto number : alone)
   {
-    const uint32_t where = _places[number].cohort;
-    const auto* entries = _pool.entries(where);
-    const uint32_t size = _pool.size(where);
+    const auto* entries = _pool.entries(_places[number].cohort);
+    const uint32_t size = _places[number].column;
     ::append(bytes, static_cast<uint64_t>(size - 1));
     for (uint32_t k = 1; k < size; ++k) { ::append(bytes, entries[k].predictor); }
     ::append(bytes, uint64_t{1});
@@ -132,7 +131,7 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
     }
     if (good && members == 1 && pooled())
     {
-      _places.back().cohort = to_pool(line);
+      to_pool(_places.back(), line);
       _cohorts.pop_back();
     }
   }

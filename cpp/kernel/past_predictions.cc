@@ -222,7 +222,7 @@ double past_predictions::look_up(const feature* features, std::size_t n)
     if (place.alone != 0)
     {
       if (!pooled) { __builtin_prefetch(&cohorts[place.cohort]); }
-      _singles.push_back({place.cohort, features[i].x});
+      _singles.push_back({place.cohort, place.column, features[i].x});
     }
     else { _grouped.add(place.cohort, place.column, features[i].x); }
   }
@@ -235,11 +235,11 @@ void past_predictions::add_singles(double* changes)
   constexpr std::size_t AHEAD = 6;
   const auto& cohorts = _history->cohorts();
   const std::size_t count = _singles.size();
-  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch(cohorts[_singles[i].place]); }
+  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch(cohorts[_singles[i].where]); }
   for (std::size_t i = 0; i < count; ++i)
   {
-    if (i + AHEAD < count) { prefetch(cohorts[_singles[i + AHEAD].place]); }
-    const auto& line = cohorts[_singles[i].place];
+    if (i + AHEAD < count) { prefetch(cohorts[_singles[i + AHEAD].where]); }
+    const auto& line = cohorts[_singles[i].where];
     add_timeline(changes, _singles[i].x, line.predictors, line.values.data());
   }
 }
@@ -247,39 +247,44 @@ void past_predictions::add_singles(double* changes)
 /// Singles that are in the pool.
 void past_predictions::add_pooled(double* changes)
 {
-  constexpr std::size_t AHEAD = 6;
+  constexpr std::size_t AHEAD = 8;
   const auto& pool = _history->pool();
   const auto& slots = _history->slots();
-  const uint32_t rounds = _past->rounds();
   const std::size_t count = _singles.size();
-  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { pool.prefetch(_singles[i].place); }
+  const auto prefetch_timeline = [&pool](const single& s)
+  {
+    const auto* entries = pool.entries(s.where);
+    __builtin_prefetch(entries);
+    if (s.size > 8) { __builtin_prefetch(entries + 8); }
+  };
+  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch_timeline(_singles[i]); }
+  double first = 0.;
   for (std::size_t i = 0; i < count; ++i)
   {
-    if (i + AHEAD < count) { pool.prefetch(_singles[i + AHEAD].place); }
+    if (i + AHEAD < count) { prefetch_timeline(_singles[i + AHEAD]); }
     const double x = _singles[i].x;
-    const auto* entries = pool.entries(_singles[i].place);
-    std::size_t n = pool.size(_singles[i].place) - std::size_t{1};
-    while (n > 0 && entries[n].predictor >= rounds) { --n; }  // still to come
-    changes[0] += x * entries[0].value;
+    const auto* entries = pool.entries(_singles[i].where);
+    first += x * entries[0].value;
     slots.add(
         _slots.data(), *_past, x, [entries](std::size_t k) { return entries[k + 1].predictor; },
-        [entries](std::size_t k) { return entries[k].value; }, n);
+        [entries](std::size_t k) { return entries[k].value; }, _singles[i].size - std::size_t{1});
   }
+  changes[0] += first;
 }
 
 template <typename Value>
 void past_predictions::add_timeline(
     double* changes, double x, const std::vector<uint32_t>& predictors, const Value* values)
 {
-  const std::size_t n = past_rows(predictors, _past->rounds());
   changes[0] += x * values[0];
   if (_past->budget() != 0)
   {
     _history->slots().add(
         _slots.data(), *_past, x, [&predictors](std::size_t k) { return predictors[k]; },
-        [values](std::size_t k) { return values[k]; }, n);
+        [values](std::size_t k) { return values[k]; }, predictors.size());
     return;
   }
+  const std::size_t n = past_rows(predictors, _past->rounds());
   for (std::size_t k = 0; k < n; ++k)
   {
     changes[predictors[k]] += x * (static_cast<double>(values[k + 1]) - values[k]);

@@ -53,7 +53,8 @@ private:
   class single
   {
   public:
-    uint32_t place;
+    uint32_t where;
+    uint32_t size;  ///< in the pool
     float x;
   };
 

@@ -30,8 +30,8 @@ public:
   std::size_t size() const { return _rounds.size(); }
   std::size_t bytes() const;
 
-  /// Adds a timeline: x times the change from value(k) to value(k + 1) takes effect with round(k), in increasing order,
-  /// all past. \param sums of each slot
+  /// Adds a timeline: x times the change from value(k) to value(k + 1) takes effect with round(k), in increasing order;
+  /// those of rounds that are not past are left out. \param sums of each slot
   template <typename Round, typename Value>
   void add(change_sums* sums, const segments& past, double x, const Round& round, const Value& value,
       std::size_t count) const
@@ -46,7 +46,11 @@ public:
       while (starts[segment + 1] <= round(k)) { ++segment; }
       add_change(sums[_slots[segment]], round(k), x, before, value(k + 1));
     }
-    for (; k < count; ++k) { add_change(sums[_slot_of_round[round(k) % RING]], round(k), x, before, value(k + 1)); }
+    const uint32_t rounds = past.rounds();
+    for (; k < count && round(k) < rounds; ++k)
+    {
+      add_change(sums[_slot_of_round[round(k) % RING]], round(k), x, before, value(k + 1));
+    }
   }
 
   /// Turns sums into changes from segment to segment: what takes effect within a segment counts for a part of it, and

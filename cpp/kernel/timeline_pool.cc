@@ -4,13 +4,13 @@
 
 namespace
 {
-/// Units of each room: steps of a half and a third, from a timeline of one change on.
-uint32_t units_of(uint32_t room) { return (room % 2 == 0 ? 3U : 4U) << (room / 2); }
+/// Entries that a room holds: 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ..
+uint32_t entries_in(uint32_t room) { return room < 2 ? room + 2 : (4 + (room - 2) % 4) << ((room - 2) / 4); }
 
-uint32_t room_for(uint32_t entries)
+uint32_t room_for(uint32_t size)
 {
   uint32_t room = 0;
-  while (units_of(room) < entries + 1) { ++room; }
+  while (entries_in(room) < size) { ++room; }
   return room;
 }
 }  // namespace
@@ -29,51 +29,39 @@ uint32_t timeline_pool::allocate(uint32_t room)
     _free[room].pop_back();
     return where;
   }
-  const uint32_t units = units_of(room);
-  if (_used + units > CHUNK)
+  const uint32_t size = entries_in(room);
+  if (_used + size > CHUNK)
   {
     _chunks.emplace_back(new timeline_entry[CHUNK]);
     _used = 0;
   }
   const uint32_t where = static_cast<uint32_t>(_chunks.size() - 1) * CHUNK + _used;
-  _used += units;
+  _used += size;
   return where;
 }
 
-uint32_t timeline_pool::insert(const timeline_entry* entries, uint32_t count)
+uint32_t timeline_pool::insert(const timeline_entry* from, uint32_t size)
 {
-  const uint32_t room = room_for(count);
-  const uint32_t where = allocate(room);
-  unit(where)->predictor = room << 24 | count;
-  std::copy_n(entries, count, unit(where) + 1);
+  const uint32_t where = allocate(room_for(size));
+  std::copy_n(from, size, entries(where));
   return where;
 }
 
-void timeline_pool::erase(uint32_t where) { _free[unit(where)->predictor >> 24].push_back(where); }
+void timeline_pool::erase(uint32_t where, uint32_t size) { _free[room_for(size)].push_back(where); }
 
-bool timeline_pool::full(uint32_t where) const { return size(where) + 1 == units_of(unit(where)->predictor >> 24); }
+bool timeline_pool::full(uint32_t size) { return entries_in(room_for(size)) == size; }
 
-uint32_t timeline_pool::append(uint32_t where, timeline_entry entry)
+uint32_t timeline_pool::append(uint32_t where, uint32_t size, timeline_entry entry)
 {
-  if (full(where))
+  if (full(size))
   {
-    const uint32_t room = (unit(where)->predictor >> 24) + 1;
-    const uint32_t larger = allocate(room);
-    const uint32_t count = size(where);
-    unit(larger)->predictor = room << 24 | count;
-    std::copy_n(entries(where), count, unit(larger) + 1);
-    erase(where);
+    const uint32_t larger = allocate(room_for(size + 1));
+    std::copy_n(entries(where), size, entries(larger));
+    erase(where, size);
     where = larger;
   }
-  unit(where)[1 + size(where)] = entry;
-  ++unit(where)->predictor;
+  entries(where)[size] = entry;
   return where;
-}
-
-uint32_t timeline_pool::assign(uint32_t where, const timeline_entry* entries, uint32_t count)
-{
-  erase(where);
-  return insert(entries, count);
 }
 
 std::size_t timeline_pool::bytes() const

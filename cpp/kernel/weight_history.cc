@@ -11,6 +11,39 @@ void make_room(std::vector<T>& values)
 {
   if (values.size() == values.capacity()) { values.reserve(values.size() + values.size() / 4 + 16); }
 }
+using opo_cmab::segments;
+using opo_cmab::timeline_entry;
+
+/// Replaces what is said of each segment by the average over the segment: all that is ever asked for.
+void coarsen_timeline(
+    const segments& past, const std::vector<timeline_entry>& line, std::vector<timeline_entry>& coarse)
+{
+  const auto& starts = past.starts();
+  const std::size_t n = line.size();
+  coarse.clear();
+  coarse.push_back(line[0]);
+  std::size_t segment = 0;
+  std::size_t k = 1;
+  while (k < n && line[k].predictor < past.rounds())
+  {
+    while (starts[segment + 1] <= line[k].predictor) { ++segment; }
+    const uint32_t start = starts[segment];
+    const uint32_t end = starts[segment + 1];
+    const bool changed_within = line[k].predictor > start || (k + 1 < n && line[k + 1].predictor < end);
+    double sum = static_cast<double>(line[k - 1].value) * (line[k].predictor - start);
+    for (; k < n && line[k].predictor < end; ++k)
+    {
+      const uint32_t until = k + 1 < n ? std::min(line[k + 1].predictor, end) : end;
+      sum += static_cast<double>(line[k].value) * (until - line[k].predictor);
+    }
+    coarse.push_back({start, static_cast<float>(sum / (end - start))});
+    // The next segment starts from the last value, not from the average.
+    const bool next_changes =
+        k < n && (end == past.rounds() ? line[k].predictor == end : line[k].predictor < starts[segment + 2]);
+    if (changed_within && !next_changes) { coarse.push_back({end, line[k - 1].value}); }
+  }
+  coarse.insert(coarse.end(), line.begin() + static_cast<std::ptrdiff_t>(k), line.end());
+}
 }  // namespace
 
 namespace opo_cmab
@@ -69,7 +102,7 @@ void weight_history::record(const std::vector<change>& changes)
     auto& place = _places[number];
     if (place.seen == _calls) { continue; }
     place.seen = _calls;
-    if (place.alone != 0 && pooled()) { append_alone(place.cohort, {predictor, change.after}); }
+    if (place.alone != 0 && pooled()) { append_alone(place, {predictor, change.after}); }
     else { _changed.add(place.cohort, number, change.after); }
   }
   if (!_new.empty()) { add_new(_new, std::move(new_numbers)); }
@@ -80,7 +113,7 @@ void weight_history::record(const std::vector<change>& changes)
     const uint32_t number = few ? split(group.cohort, group) : group.cohort;
     if (few && group.size == 1 && pooled())
     {
-      append_alone(_places[group.entries[0].member].cohort, {predictor, group.entries[0].value});
+      append_alone(_places[group.entries[0].member], {predictor, group.entries[0].value});
       continue;
     }
     auto& line = _cohorts[number];
@@ -108,6 +141,7 @@ void weight_history::add_new(const std::vector<change>& changes, std::vector<uin
     {
       const timeline_entry entries[] = {{0, changes[0].before}, {predictor, changes[0].after}};
       place.cohort = _pool.insert(entries, 2);
+      place.column = 2;
       return;
     }
   }
@@ -120,51 +154,45 @@ void weight_history::add_new(const std::vector<change>& changes, std::vector<uin
   }
 }
 
-/// The timeline of the only member of a cohort.
-const timeline_entry* weight_history::entries_of(const cohort& line)
+const std::vector<timeline_entry>& weight_history::entries_of(const cohort& line, uint32_t column)
 {
-  _entries.clear();
-  _entries.push_back({0, line.at(0, 0)});
-  for (std::size_t k = 0; k < line.predictors.size(); ++k)
-  {
-    _entries.push_back({line.predictors[k], line.at(k + 1, 0)});
-  }
-  return _entries.data();
+  _entries.resize(line.rows());
+  _entries[0] = {0, line.at(0, column)};
+  for (std::size_t k = 1; k < _entries.size(); ++k) { _entries[k] = {line.predictors[k - 1], line.at(k, column)}; }
+  return _entries;
 }
 
-uint32_t weight_history::to_pool(const cohort& line)
+void weight_history::to_pool(place& its, const cohort& line)
 {
-  return _pool.insert(entries_of(line), static_cast<uint32_t>(line.rows()));
+  its.column = static_cast<uint32_t>(line.rows());
+  its.cohort = _pool.insert(entries_of(line, 0).data(), its.column);
 }
 
-/// One more entry of a timeline in the pool. \param where it is: set
-void weight_history::append_alone(uint32_t& where, timeline_entry entry)
+/// One more entry of a timeline in the pool.
+void weight_history::append_alone(place& its, timeline_entry entry)
 {
-  const uint32_t size = _pool.size(where);
-  auto* entries = _pool.entries(where);
+  const uint32_t size = its.column;
+  auto* entries = _pool.entries(its.cohort);
   if (entries[size - 1].predictor == entry.predictor)  // the round may have learnt before
   {
     entries[size - 1].value = entry.value;
     return;
   }
-  constexpr uint32_t WORTHWHILE = 24;
-  if (is_long(size + 1) || (size >= WORTHWHILE && _pool.full(where)))
+  // Before it takes more room, which is worth trying only now and then.
+  const bool try_coarser = size >= 16 && (size & (size - 1)) == 0;
+  if (is_long(size) || try_coarser)
   {
-    cohort line;
-    line.start({0}, {});
-    line.at(0, 0) = entries[0].value;
-    for (uint32_t k = 1; k < size; ++k)
+    _entries.assign(entries, entries + size);
+    coarsen_timeline(_past, _entries, _coarse);
+    if (_coarse.size() < size)
     {
-      line.append(entries[k].predictor);
-      line.at(k, 0) = entries[k].value;
-    }
-    coarsen(line);
-    if (is_long(size + 1) || 4 * line.rows() <= 3 * size)
-    {
-      where = _pool.assign(where, entries_of(line), static_cast<uint32_t>(line.rows()));
+      _pool.erase(its.cohort, size);
+      its.column = static_cast<uint32_t>(_coarse.size());
+      its.cohort = _pool.insert(_coarse.data(), its.column);
     }
   }
-  where = _pool.append(where, entry);
+  its.cohort = _pool.append(its.cohort, its.column, entry);
+  ++its.column;
 }
 
 /// Gives some members of a cohort one of their own, or a place in the pool. \return the number of the cohort
@@ -184,7 +212,7 @@ uint32_t weight_history::split(uint32_t from, const cohort_entries::group& leavi
   {
     cohort line;
     line.start(_cohorts[from], columns);
-    _places[leaving.entries[0].member].cohort = to_pool(line);
+    to_pool(_places[leaving.entries[0].member], line);
   }
   else
   {
@@ -216,58 +244,27 @@ void weight_history::compact(uint32_t number)
   auto& place = _places[line.members[0]];
   place.alone = 1;
   if (!pooled()) { return; }
-  place.cohort = to_pool(line);
+  to_pool(place, line);
   line = cohort();
   _free_cohorts.push_back(number);
 }
 
-/// Replaces what is said of each segment by the average over the segment: all that is ever asked for.
+/// The same for all members of a cohort.
 void weight_history::coarsen(cohort& line)
 {
-  const auto& starts = _past.starts();
-  const auto& predictors = line.predictors;
-  const std::size_t n = predictors.size();
-  const std::size_t width = line.members.size();
   cohort coarse;
-  const auto append_copy = [&](uint32_t predictor, std::size_t row)
+  for (uint32_t column = 0; column < line.members.size(); ++column)
   {
-    coarse.append(predictor);
-    for (std::size_t i = 0; i < width; ++i) { coarse.at(coarse.predictors.size(), i) = line.at(row, i); }
-  };
-  const auto add_to_sums = [&](std::size_t row, uint32_t rounds)
-  {
-    for (std::size_t i = 0; i < width; ++i) { _sums[i] += static_cast<double>(line.at(row, i)) * rounds; }
-  };
-
-  coarse.start(line.members, {});
-  coarse.size = line.size;
-  for (std::size_t i = 0; i < width; ++i) { coarse.at(0, i) = line.at(0, i); }
-  std::size_t segment = 0;
-  std::size_t k = 0;
-  while (k < n && predictors[k] < _past.rounds())
-  {
-    while (starts[segment + 1] <= predictors[k]) { ++segment; }
-    const uint32_t start = starts[segment];
-    const uint32_t end = starts[segment + 1];
-    const bool changed_within = predictors[k] > start || (k + 1 < n && predictors[k + 1] < end);
-    _sums.assign(width, 0.);
-    add_to_sums(k, predictors[k] - start);
-    for (; k < n && predictors[k] < end; ++k)
+    coarsen_timeline(_past, entries_of(line, column), _coarse);
+    if (column == 0)
     {
-      const uint32_t until = k + 1 < n ? std::min(predictors[k + 1], end) : end;
-      add_to_sums(k + 1, until - predictors[k]);
+      std::vector<uint32_t> predictors;
+      for (std::size_t k = 1; k < _coarse.size(); ++k) { predictors.push_back(_coarse[k].predictor); }
+      coarse.start(line.members, std::move(predictors));
+      coarse.size = line.size;
     }
-    coarse.append(start);
-    for (std::size_t i = 0; i < width; ++i)
-    {
-      coarse.at(coarse.predictors.size(), i) = static_cast<float>(_sums[i] / (end - start));
-    }
-    // The next segment starts from the last value, not from the average.
-    const bool next_changes =
-        k < n && (end == _past.rounds() ? predictors[k] == end : predictors[k] < starts[segment + 2]);
-    if (changed_within && !next_changes) { append_copy(end, k); }
+    for (std::size_t k = 0; k < _coarse.size(); ++k) { coarse.at(k, column) = _coarse[k].value; }
   }
-  for (; k < n; ++k) { append_copy(predictors[k], k + 1); }
   line = std::move(coarse);
 }
 
@@ -277,7 +274,7 @@ std::size_t weight_history::entries() const
   for (const auto& line : _cohorts) { total += line.size * line.predictors.size(); }
   for (const auto& place : _places)
   {
-    if (place.alone != 0 && pooled()) { total += _pool.size(place.cohort) - 1; }
+    if (place.alone != 0 && pooled()) { total += place.column - 1; }
   }
   return total;
 }

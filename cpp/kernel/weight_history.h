@@ -31,10 +31,10 @@ public:
   class place
   {
   public:
-    uint32_t cohort;  ///< or, if it is alone and there is a budget, where in the pool
-    uint32_t column;
-    uint32_t seen;   ///< by which call of record last
-    uint32_t alone;  ///< 1 if no other weight has the same timeline
+    uint32_t cohort;  ///< or, if it is alone and they are pooled, where in the pool
+    uint32_t column;  ///< or how many entries it has there
+    uint32_t seen;    ///< by which call of record last
+    uint32_t alone;   ///< 1 if no other weight has the same timeline
   };
 
   /// \param budget the largest number of segments that the past is kept in; 0: every round by itself
@@ -88,8 +88,8 @@ private:
   uint32_t _calls = 0;
   cohort_entries _changed;  ///< the weight's number, its value
   std::vector<change> _new;
-  std::vector<double> _sums;
   std::vector<timeline_entry> _entries;
+  std::vector<timeline_entry> _coarse;
 
   uint32_t add(uint64_t weight, place where);
   uint32_t next_cohort() const;
@@ -103,8 +103,8 @@ private:
   }
   void coarsen(cohort& line);
 
-  const timeline_entry* entries_of(const cohort& line);
-  uint32_t to_pool(const cohort& line);
-  void append_alone(uint32_t& where, timeline_entry entry);
+  const std::vector<timeline_entry>& entries_of(const cohort& line, uint32_t column);
+  void to_pool(place& its, const cohort& line);
+  void append_alone(place& its, timeline_entry entry);
 };
 }  // namespace opo_cmab
