@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose
+from opo_cmab import _explain
 from opo_cmab.reference import policies
 from vowpalwabbit import Workspace
 
@@ -77,6 +78,19 @@ def test_asking_does_not_change_the_model(tmp_path):
         opo_cmab.explain(workspace, lines)
     workspace.save(str(files[1]))
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize("budget", [0, 12], ids=["exact", "bounded"])
+def test_an_explanation_that_breaks_off_leaves_the_next_decision_right(budget):
+    workspace, untouched = (trained(f"-q sa --opo_budget {budget}") for _ in range(2))
+    for lines in random_rounds(2, n=5, actions=(2, 6)):
+        examples = workspace.parse(lines)
+        with pytest.raises(RuntimeError, match="takes more than 7 steps"):
+            _explain.explain(workspace, examples, most_steps=7)
+        workspace.finish_example(examples)
+        assert workspace.predict(lines) == untouched.predict(lines)
+        workspace.learn(lines)
+        untouched.learn(lines)
 
 
 def test_examples_that_are_parsed_already_stay_the_callers():

@@ -318,6 +318,8 @@ def test_a_readable_model_and_the_metrics_show_a_summary(vw, tmp_path):
     assert found["opo_rounds"] == 17
     assert found["opo_history_entries"] > 17
     assert found["opo_history_bytes"] > 8 * found["opo_history_entries"]
+    assert found["opo_decisions"] == 17
+    assert found["opo_decide_microseconds"] > 0
 
 
 # -- what cannot work -------------------------------------------------------------------------------------------------

@@ -63,12 +63,13 @@ std::vector<uint32_t> actions_of(const VW::action_scores& decision)
 
 /// Predicts as Workspace.predict will do next, and returns the steps: of each slot, or None where no action is left.
 /// Changes nothing: VW would append to the decisions of examples that it predicts again, and sample another way then.
-py::list explain(VW::workspace& workspace, const py::list& examples)
+py::list explain(VW::workspace& workspace, const py::list& examples, std::size_t most_steps)
 {
   auto unwrapped = unwrap(examples);
   if (unwrapped.empty()) { THROW("there is no context to be explained"); }
-  std::vector<opo_cmab::explanation> decisions;
-  opo_cmab::explain_into(workspace, &decisions);
+  opo_cmab::explanations explained;
+  explained.most_steps = most_steps;
+  opo_cmab::explain_into(workspace, &explained);
   auto& prediction = unwrapped[0]->pred;
   auto slots = std::move(prediction.decision_scores);
   prediction.decision_scores.clear();
@@ -86,7 +87,7 @@ py::list explain(VW::workspace& workspace, const py::list& examples)
   if (!workspace.options->was_supplied("ccb_explore_adf")) { slots = {prediction.a_s}; }
 
   py::list result;
-  auto next = decisions.begin();
+  auto next = explained.decisions.begin();
   for (const auto& slot : slots)
   {
     if (slot.empty()) { result.append(py::none()); }
@@ -131,8 +132,9 @@ void copy_regression(VW::workspace& from, VW::workspace& to)
 PYBIND11_MODULE(_explain, m)
 {
   m.doc() = "A look inside the engine: the steps behind a decision of --opo_cmab.";
-  m.def("explain", &explain, py::arg("workspace"), py::arg("examples"),
-      "The steps that a prediction takes, for each slot.");
+  m.def("explain", &explain, py::arg("workspace"), py::arg("examples"), py::kw_only(),
+      py::arg("most_steps") = opo_cmab::explanations().most_steps,
+      "The steps that a prediction takes, for each slot; an error if one takes more than most_steps.");
   m.def("copy_regression", &copy_regression, py::arg("from_"), py::arg("to"),
       "Gives a workspace the weights of another, and what else cb_adf and its base keep.");
   m.def("discard", &discard, py::arg("workspace"), py::arg("examples"),

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -57,7 +58,7 @@ public:
   void save_load(VW::io_buf& io, bool read, bool text);
   void persist_metrics(VW::metric_sink& metrics) const;
 
-  std::vector<opo_cmab::explanation>* explaining = nullptr;  ///< where decisions write down their steps, if anywhere
+  opo_cmab::explanations* explaining = nullptr;  ///< where decisions write down their steps, if anywhere
 
 private:
   opo_cmab::policy_settings _settings;
@@ -72,6 +73,8 @@ private:
 
   opo_cmab::range_history _ranges;
   opo_cmab::policy _policy;
+  uint64_t _decisions = 0;
+  std::chrono::steady_clock::duration _deciding{};  ///< the time that they took
 
   opo_cmab::step_observer start_explaining(std::size_t actions) const;
   void replay(learner& base, VW::multi_ex& examples);
@@ -88,6 +91,7 @@ void append(std::vector<double>& values, const double* more, std::size_t count)
 void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
 {
   if (_tap.history.past().rounds() == 0) { warn_of_no_history(); }
+  const auto start = std::chrono::steady_clock::now();
   if (_costs.range.known()) { replay(base, examples); }
   else
   {
@@ -95,12 +99,14 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
     opo_cmab::make_uniform(examples[0]->pred.a_s);
     if (explaining != nullptr)
     {
-      explaining->emplace_back();
-      explaining->back().policies.assign(examples.size(), 1. / static_cast<double>(examples.size()));
+      explaining->decisions.emplace_back();
+      explaining->decisions.back().policies.assign(examples.size(), 1. / static_cast<double>(examples.size()));
     }
   }
   auto& preds = examples[0]->pred.a_s;
   VW::explore::enforce_minimum_probability(_epsilon, true, VW::begin_scores(preds), VW::end_scores(preds));
+  ++_decisions;
+  _deciding += std::chrono::steady_clock::now() - start;
 }
 
 /// Of the losses that the model predicts, in [0, 1].
@@ -122,7 +128,10 @@ void cb_explore_adf_opo_cmab::replay(learner& base, VW::multi_ex& examples)
   _policy.start(settings, examples.size());
   const auto map = _costs.loss_map(_ranges, predictions.past());
   _policy.replay(predictions, map, start_explaining(examples.size()));
-  if (explaining != nullptr) { append(explaining->back().policies, _policy.probabilities(), examples.size()); }
+  if (explaining != nullptr)
+  {
+    append(explaining->decisions.back().policies, _policy.probabilities(), examples.size());
+  }
   for (auto& pred : examples[0]->pred.a_s) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
 }
 
@@ -139,13 +148,15 @@ void cb_explore_adf_opo_cmab::warn_of_no_history()
 opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t actions) const
 {
   if (explaining == nullptr) { return nullptr; }
-  explaining->emplace_back();
-  auto& target = explaining->back();
+  explaining->decisions.emplace_back();
+  auto& target = explaining->decisions.back();
+  const std::size_t most_steps = explaining->most_steps;
   target.min_cost = _costs.low();
   target.max_cost = _costs.high();
-  return [&target, actions](
+  return [&target, actions, most_steps](
              std::size_t first, std::size_t rounds, const double* losses, const double* bonuses, const double* pi)
   {
+    if (target.rounds.size() == most_steps) { THROW("the decision takes more than " << most_steps << " steps"); }
     target.first_rounds.push_back(first);
     target.rounds.push_back(rounds);
     append(target.losses, losses, actions);
@@ -169,6 +180,9 @@ void cb_explore_adf_opo_cmab::persist_metrics(VW::metric_sink& metrics) const
   metrics.set_uint("opo_history_entries", _tap.history.entries());
   metrics.set_uint("opo_history_bytes", _tap.history.bytes());
   metrics.set_uint("opo_cost_ranges", _ranges.entries().size());
+  metrics.set_uint("opo_decisions", _decisions);
+  metrics.set_uint("opo_decide_microseconds",
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(_deciding).count()));
 }
 
 void cb_explore_adf_opo_cmab::save_load(VW::io_buf& io, bool read, bool text)
@@ -297,7 +311,7 @@ void persist_metrics(cb_explore_adf_base<cb_explore_adf_opo_cmab>& data, VW::met
 }
 }  // namespace
 
-void opo_cmab::explain_into(VW::workspace& all, std::vector<explanation>* target)
+void opo_cmab::explain_into(VW::workspace& all, explanations* target)
 {
   if (!all.options->was_supplied("opo_cmab")) { THROW("only decisions of --opo_cmab can be explained"); }
   auto* explorer = all.l->get_learner_by_name_prefix("cb_explore_adf_opo_cmab");

@@ -2,6 +2,7 @@
 
 #include "vw/core/vw_fwd.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -23,9 +24,16 @@ public:
   std::vector<double> policies;  ///< before each step, and after the last
 };
 
-/// From here on decisions append their steps, with CCB and slates one for each slot; nullptr: no more. Throws without
-/// --opo_cmab.
-void explain_into(VW::workspace& all, std::vector<explanation>* target);
+/// Of several decisions, as CCB and slates make one for each slot.
+class explanations
+{
+public:
+  std::vector<explanation> decisions;
+  std::size_t most_steps = std::numeric_limits<std::size_t>::max();  ///< a decision that takes more throws
+};
+
+/// From here on decisions append their steps; nullptr: no more. Throws without --opo_cmab.
+void explain_into(VW::workspace& all, explanations* target);
 }  // namespace opo_cmab
 
 namespace VW
