@@ -13,7 +13,7 @@ __all__ = ["CobaLearner"]
 
 
 class CobaLearner(Learner):  # type: ignore[misc]  # coba has no types
-    """:class:`opo_cmab.OPOLearner` by coba's learner protocol: one oracle sees context and action together.
+    """``opo_cmab.OPOLearner`` by coba's learner protocol: one oracle sees context and action together.
 
     coba's rewards are costs with a minus sign.
 

@@ -30,9 +30,12 @@ class Explanation:
 
     Algorithm 1 of Levy and Mansour (2026) decides by replaying the past for the context at hand. Step k has a row:
 
-    .. math::
-        b_k(a) = \min\{1, (\beta_k / 2) / (1 + N_k(a))\}, \quad N_k(a) = \sum_{i<k} \pi_i(a), \\
-        \pi_{k+1}(a) \propto \pi_k(a)^{decay} \exp(-\eta \, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
+    $$
+    \begin{split}
+    b_k(a) &= \min\{1, (\beta_k / 2) / (1 + N_k(a))\}, \quad N_k(a) = \sum_{i<k} \pi_i(a), \\
+    \pi_{k+1}(a) &\propto \pi_k(a)^{\text{decay}} \exp(-\eta \, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
+    \end{split}
+    $$
 
     Arrays have a row for each step and a column for each action. A step is a past round or, with ``--opo_budget``, one
     or more rounds whose models are averaged.

@@ -46,36 +46,43 @@ class OPOLearner:
     r"""A contextual bandit: OPO-CMAB, with any regression as its oracle.
 
     Algorithm 1 of Levy and Mansour, "Optimal Regret for Policy Optimization in Contextual Bandits" (2026). For a
-    context c it replays the policies that the past predictors lead to, from the uniform one on, :math:`\hat f_k` being
+    context c it replays the policies that the past predictors lead to, from the uniform one on, $\hat f_k$ being
     the least-squares fit to the rounds before round k:
 
-    .. math::
-        b_k(a) &= \min\{1, \tfrac{\beta_k / 2}{1 + \sum_{i<k} \pi_i(a)}\}, \qquad \beta_k = \gamma \sqrt{k / |A|} \\
-        \pi_{k+1}(a) &\propto \pi_k(a)^{\text{decay}} \exp(-\eta\, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
+    $$
+    \begin{split}
+    b_k(a) &= \min\{1, \tfrac{\beta_k / 2}{1 + \sum_{i<k} \pi_i(a)}\}, \qquad \beta_k = \gamma \sqrt{k / |A|} \\
+    \pi_{k+1}(a) &\propto \pi_k(a)^{\text{decay}} \exp(-\eta\, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
+    \end{split}
+    $$
 
     With ``actions``, each action has an oracle of its own, and contexts are an array of shape (contexts, features).
     Without, one oracle sees the features of context and action together: contexts are of shape (contexts, actions,
     features), and the number of actions may change from round to round.
 
     Args:
-        actions: their number, if each is to have its own oracle.
-        oracle: :class:`Ridge`, or what has scikit-learn's ``fit(X, y)`` and ``predict(X)``: copies of it are fitted.
-            Until it has data it predicts a cost a quarter of the range above the best. A decision calls ``predict`` of
-            every copy that is kept: with trees set a budget.
-        eta, gamma, beta, scale, decay: as ``--opo_eta`` and so on. One of the three in the middle may be given;
-            otherwise gamma is 0.5 (``scale``) times the lowest loss that is predicted for the context. A constant beta
-            and a decay of 1 are Algorithm 1.
-        budget: as ``--opo_budget``: the past is kept in at most so many segments, each one step of a replay, so that
-            there are at most so many predictors of each oracle; 0 is all. The rounds of a segment share a predictor: of
-            Ridge the average, of others the one that was in force for longest.
-        refit: an oracle other than Ridge is fitted anew each time its data has grown by this fraction.
-        min_cost, max_cost: the range of costs. An end that is not given is learnt from the costs; until two different
-            ones have been seen, the policy is uniform. A cost outside of a range that is given is clipped to it. The
-            oracle sees losses from -0.25 (the best) to 0.75, or from nearer to 0 if most costs are near the best.
-        threads: that ``predict_proba`` of many contexts uses, with Ridge; 0 is one for each core.
+        actions: the number of actions, if each is to have its own oracle.
+        oracle: ``Ridge``, or anything with scikit-learn's ``fit(X, y)`` and ``predict(X)``: copies of it are fitted.
+            An oracle without data predicts a cost a quarter of the range above the best. A decision calls ``predict``
+            of every copy that is kept: with trees, set a budget.
+        eta: learning rate of the policy, as ``--opo_eta``.
+        gamma: size of the bonus, as ``--opo_gamma``. Give at most one of gamma, beta and scale.
+        beta: a constant bonus size, as ``--opo_beta``. A constant beta and a decay of 1 are Algorithm 1.
+        scale: as ``--opo_scale``: gamma is this times the lowest loss predicted for the context. 0.5 unless gamma or
+            beta is given.
+        decay: how much of the past policy is left after a round, as ``--opo_decay``.
+        budget: as ``--opo_budget``: the past is kept in at most this many segments, each one step of a replay, so
+            there are at most this many predictors of each oracle; 0 keeps all. The rounds of a segment share a
+            predictor: the average for Ridge, otherwise the one that was in force for longest.
+        refit: an oracle other than Ridge is refitted each time its data has grown by this fraction.
+        min_cost: the lower end of the cost range. An end that is not given is learnt from the costs; until two
+            different costs have been seen, the policy is uniform. Costs outside a given range are clipped to it. The
+            oracle learns losses from -0.25 (the best) to 0.75, or from nearer to 0 if most costs are near the best.
+        max_cost: the upper end.
+        threads: how many threads ``predict_proba`` uses for many contexts, with Ridge; 0 is one per core.
         seed: of ``choose``.
 
-    It can be pickled, and goes on exactly where it was.
+    It can be pickled, and resumes exactly where it stopped.
     """
 
     actions: int | None = None
@@ -131,7 +138,7 @@ class OPOLearner:
 
     @property
     def cost_range(self) -> tuple[float, float] | None:
-        """The range of costs in use; none if it is not known yet."""
+        """The cost range in use; None until it is known."""
         return (self._range.low, self._range.high) if self._range.known else None
 
     @property
@@ -143,17 +150,17 @@ class OPOLearner:
 
     @property
     def rounds(self) -> int:
-        """How many were learnt from."""
+        """The number of rounds learnt from."""
         return int(self._lengths.all.sum())
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
-        """The settings, as of a scikit-learn estimator."""
+        """The settings, as a scikit-learn estimator returns them."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def predict_proba(self, contexts: ArrayLike) -> Array:
         """The probabilities of the actions: a row for each context, a column for each action.
 
-        Many contexts at once take a fraction of the time that they take one by one.
+        Many contexts at once are several times faster than one by one.
         """
         x = self._inputs(contexts)
         count, actions = x.shape[1], self.actions or len(x)
@@ -205,9 +212,9 @@ class OPOLearner:
         return Choice(action, float(probabilities[action]))
 
     def update(self, context: ArrayLike, action: int, cost: float) -> None:
-        """Learns from a round: what an action has cost in a context.
+        """Learns what an action cost in a context.
 
-        If it raises, be it in the oracle, nothing has changed.
+        If it raises, nothing has changed, even if the error came from the oracle.
         """
         x = self._inputs(np.asarray(context)[None])[:, 0]
         actions = self.actions or len(x)

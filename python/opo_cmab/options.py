@@ -84,23 +84,27 @@ class Options(_Explorer):
 
     OPO-CMAB, Algorithm 1 of Levy and Mansour (2026), with a decay:
 
-    .. math:: \pi_{k+1}(a) \propto \pi_k(a)^{\text{decay}} \exp(-\eta\, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
+    $$
+    \pi_{k+1}(a) \propto \pi_k(a)^{\text{decay}} \exp(-\eta\, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
+    $$
 
-    What is not given is left to VW: its default, or what is saved in the model that it loads. Everything else of VW
-    (interactions, learner, files) goes beside it: ``f"{Options()} -q ua --quiet"``. docs/options.md explains each.
+    A setting that is not given is left to VW: its default (in brackets below), or the value saved in the model that
+    it loads. VW's other arguments (interactions, learner, files) go beside it: ``f"{Options()} -q ua --quiet"``.
+    docs/options.md explains each.
 
-    Args:
-        eta: learning rate of the policy (VW's default: 20).
-        scale: size of the bonus, :math:`\beta_k = \gamma \sqrt{k / |A|}`, where gamma is this times the lowest loss
+    Attributes:
+        eta: learning rate of the policy (20).
+        scale: size of the bonus, $\beta_k = \gamma \sqrt{k / |A|}$, where gamma is this times the lowest loss
             that is predicted for the context (0.5).
-        gamma: a gamma that does not depend on it.
+        gamma: a gamma that does not depend on the predictions.
         beta: a constant beta.
-        decay: what is left of the past after a round (0.8; 1 is Algorithm 1).
+        decay: how much of the past policy is left after a round (0.8; 1 is Algorithm 1).
         budget: how many segments the past is kept in (64); 0 is exact.
         importance_weighted: learn with the inverse of the logged probability as weight.
         paper: Algorithm 1 to the letter.
         cost_unit: 'range' (the default) or 'raw'.
-        min_cost, max_cost: the range of costs; an end that is not given is learnt.
+        min_cost: the lower end of the cost range; learnt if not given.
+        max_cost: the upper end; learnt if not given.
         epsilon: the minimum probability of an action is this divided by their number (0).
         loss: squared (the default) or logistic.
     """
@@ -129,12 +133,15 @@ class Options(_Explorer):
 
 @dataclass(frozen=True, kw_only=True)
 class FastCBOptions(_Explorer):
-    r"""The arguments of ``--fastcb``, as :class:`Options`. FastCB (Foster and Krishnamurthy 2021):
+    r"""The arguments of ``--fastcb``, as ``Options``. FastCB (Foster and Krishnamurthy 2021):
 
-    .. math:: p(a) = \frac{f^*}{|A| f^* + \gamma_t (f(a) - f^*)}, \quad \gamma_t = \text{scale}\, t^{\text{exponent}}
+    $$
+    p(a) = \frac{f^*}{|A| f^* + \gamma_t (f(a) - f^*)}, \quad \gamma_t = \text{scale}\, t^{\text{exponent}}
+    $$
 
-    Args:
-        gamma_scale, gamma_exponent: greediness (VW's defaults: 10, 0.5).
+    Attributes:
+        gamma_scale: greediness (10).
+        gamma_exponent: how greediness grows with the rounds (0.5).
     """
 
     gamma_scale: float | None = _flag("gamma_scale", _nonnegative)
@@ -145,10 +152,10 @@ class FastCBOptions(_Explorer):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaCBOptions(FastCBOptions):
-    """The arguments of ``--adacb``, as :class:`Options`. AdaCB (Foster, Rakhlin, Simchi-Levi and Xu 2020): inverse gap
+    """The arguments of ``--adacb``, as ``Options``. AdaCB (Foster, Rakhlin, Simchi-Levi and Xu 2020): inverse gap
     weighting over the actions that RegCB finds plausible.
 
-    Args:
+    Attributes:
         mellowness: the larger, the more actions stay plausible (0.001).
     """
 

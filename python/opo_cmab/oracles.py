@@ -23,7 +23,9 @@ class Regressor(Protocol):
 class Ridge:
     r"""Least squares with a penalty, in closed form: after rounds with features x (a constant is added) and losses y
 
-    .. math:: w = \arg\min_w \sum (w \cdot x - y)^2 + \lambda |w|^2
+    $$
+    w = \mathrm{argmin}_w \sum (w \cdot x - y)^2 + \lambda |w|^2
+    $$
 
     Each round updates it at a cost of the square of the number of features, by the Sherman-Morrison formula.
     """

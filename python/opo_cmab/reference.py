@@ -20,13 +20,13 @@ def policies(
     beta: float | None = None,
     decay: float = 1.0,
 ) -> NDArray[np.float64]:
-    r"""The policies :math:`\pi_1(c, \cdot), \ldots, \pi_{K+1}(c, \cdot)` of one context.
+    r"""The policies $\pi_1(c, \cdot), \ldots, \pi_{K+1}(c, \cdot)$ of one context.
 
     Args:
-        predictions: :math:`\hat f_k(c, a)`, a row for each past round k = 1..K, a column for each action.
+        predictions: $\hat f_k(c, a)$, a row for each past round k = 1..K, a column for each action.
         eta: learning rate.
         beta: size of the exploration bonus, the constant of Algorithm 1.
-        gamma: in place of it, :math:`\beta_k = \gamma \sqrt{k / |A|}`, as in the paper's experiments.
+        gamma: in place of it, $\beta_k = \gamma \sqrt{k / |A|}$, as in the paper's experiments.
         decay: our addition, what is left of the past after a round: 1 is Algorithm 1.
     """
     if (gamma is None) == (beta is None):
@@ -58,10 +58,10 @@ def policy(
     beta: float | None = None,
     decay: float = 1.0,
 ) -> NDArray[np.float64]:
-    r""":math:`\pi_t(c_t, \cdot)` for a context, with any regression oracle.
+    r"""$\pi_t(c_t, \cdot)$ for a context, with any regression oracle.
 
     Args:
-        past_predictors: :math:`\hat f_1, \ldots, \hat f_{t-1}`, the last from the data of rounds 1..t-2; each gives the
+        past_predictors: $\hat f_1, \ldots, \hat f_{t-1}$, the last from the data of rounds 1..t-2; each gives the
             predicted losses of a context's actions.
     """
     predictions = np.array([f(context) for f in past_predictors], dtype=float).reshape(-1, actions)
@@ -74,17 +74,19 @@ def uccb(predictions: ArrayLike, *, gamma: float, first_counts: ArrayLike | None
     Xu and Zeevi, "Upper Counterfactual Confidence Bounds: a New Optimism Principle for Contextual Bandits" (2020),
     Algorithm 1, for costs in place of rewards. For a context x it replays the actions that it would have played:
 
-    .. math:: \tilde a_k = \arg\min_a \hat f_k(x, a) - \frac{\beta_k}{\sum_{j<k} 1\{\tilde a_j = a\}}
+    $$
+    \tilde a_k = \mathrm{argmin}_a \hat f_k(x, a) - \frac{\beta_k}{\sum_{j<k} 1\{\tilde a_j = a\}}
+    $$
 
-    where :math:`\beta_k \propto \sqrt{k / |A|}`; here :math:`\gamma \sqrt{k / |A|} / 2`, as in :func:`policies`.
+    where $\beta_k \propto \sqrt{k / |A|}$; here $\gamma \sqrt{k / |A|} / 2$, as in ``policies``.
 
-    OPO-CMAB with a decay of 0 and :math:`\eta \to \infty` plays the action of least optimistic loss under the last
+    OPO-CMAB with a decay of 0 and $\eta \to \infty$ plays the action of least optimistic loss under the last
     predictor, which is this rule. Two things differ. UCCB plays every action once first, so that no count is 0;
     Algorithm 1 of OPO-CMAB starts from 1 + 1/|A|, one and the uniform first policy. And OPO-CMAB's bonus in round k
     does not know yet what round k - 1 led to: its counts are one play behind.
 
     Args:
-        predictions: :math:`\hat f_k(x, a)`, a row for each round k = 1..K, a column for each action.
+        predictions: $\hat f_k(x, a)$, a row for each round k = 1..K, a column for each action.
         gamma: size of the bonus.
         first_counts: of each action; without, every action is played once first, in order.
     """
@@ -139,14 +141,19 @@ def bounded_policy(
 ) -> NDArray[np.float64]:
     r"""The policy that a replay in segments leads to: one step for each segment.
 
-    A segment of one round is a step of :func:`policies`. In a longer one, of h rounds from round k on, the predictions
+    A segment of one round is a step of ``policies``. In a longer one, of h rounds from round k on, the predictions
     are taken to be the average of its rounds, and we solve for how often each action is played, x(a):
 
-    .. math::
-        x(a) / h &\propto \exp(w(a)), \quad w(a) = decay^h \log \pi(a) - \eta S \, \mathrm{clip}(f(a) - b(a), 0, 1) \\
-        b(a) &= \min\{1, (\beta_{k+m} / 2) / (1 + N(a) + x(a) m / h)\}
+    $$
+    \begin{split}
+    x(a) / h &\propto \exp(w(a)) \\
+    w(a) &= \text{decay}^h \log \pi(a) - \eta S\, \mathrm{clip}(f(a) - b(a), 0, 1) \\
+    b(a) &= \min\{1, (\beta_{k+m} / 2) / (1 + N(a) + x(a) m / h)\}
+    \end{split}
+    $$
 
-    S is the sum of the weights :math:`decay^{h-1}, \ldots, decay, 1` of its rounds and m their mean round, from 0.
+    S is the sum of the weights $\text{decay}^{h-1}, \ldots, \text{decay}, 1$ of its rounds, and m their mean
+    round, counted from 0.
 
     Args:
         averages: a row for each segment, a column for each action.

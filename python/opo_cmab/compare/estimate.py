@@ -1,17 +1,18 @@
 r"""From passes to estimates with intervals, and what can be said of them.
 
-**The interval.** Let :math:`\theta_1, \dots, \theta_P` be the estimates of P passes over one log. Their mean varies for
-two reasons. Each pass has coins of its own, so the sample variance :math:`S^2` over passes shows what these do. The
+**The interval.** Let $\theta_1, \dots, \theta_P$ be the estimates of P passes over one log. Their mean varies for
+two reasons. Each pass has coins of its own, so the sample variance $S^2$ over passes shows what these do. The
 log is one draw too, and all passes share it: that part is the covariance of two passes. It comes from the lines that
-both accept. Let :math:`\kappa` be the share of accepted rounds that two passes have in common, and :math:`S_a^2` the
+both accept. Let $\kappa$ be the share of accepted rounds that two passes have in common, and $S_a^2$ the
 sample variance of the mean cost of accepted rounds alone. Then, to first order,
 
-.. math::
-    \mathrm{Cov} \approx \kappa\, \mathrm{Var} = \frac{\kappa}{1 - \kappa}\, S_a^2, \qquad
-    \mathrm{Var}(\bar\theta) \approx \frac{\kappa}{1 - \kappa}\, S_a^2 + \frac{S^2}{P} .
+$$
+\mathrm{Cov} \approx \kappa\, \mathrm{Var} = \frac{\kappa}{1 - \kappa}\, S_a^2, \qquad
+\mathrm{Var}(\bar\theta) \approx \frac{\kappa}{1 - \kappa}\, S_a^2 + \frac{S^2}{P} .
+$$
 
-This is the delete-d jackknife (Shao and Wu 1989) with lines left out at random. Luck in learning is in :math:`S^2` as
-well as the noise of costs. Effects of j lines together are shared by :math:`\kappa^j` only, so what is not linear
+This is the delete-d jackknife (Shao and Wu 1989) with lines left out at random. Luck in learning is in $S^2$ as
+well as the noise of costs. Effects of j lines together are shared by $\kappa^j$ only, so what is not linear
 makes the interval wider than it need be. docs/results/compare.md measures how often it holds the truth.
 
 The interval is Student's with P - 1 degrees of freedom. So that passes in which nothing rare happened do not make a
@@ -88,9 +89,9 @@ class Passes:
 
 
 def share_in_common(lines: Sequence[Counter[int]]) -> float:
-    r"""The share :math:`\kappa` of accepted rounds that two passes have in common, on average over pairs of passes.
+    r"""The share $\kappa$ of accepted rounds that two passes have in common, on average over pairs of passes.
 
-    For the difference of two explorers a line counts 1 or -1: :math:`\sum_i x_{ip} x_{iq} / \sum_i x_{ip}^2`.
+    For the difference of two explorers a line counts 1 or -1: $\sum_i x_{ip} x_{iq} / \sum_i x_{ip}^2$.
     """
     total: Counter[int] = Counter()
     for of_a_pass in lines:

@@ -97,10 +97,10 @@ class Log:
         return self.formats[0]
 
     def smallest_probability(self, neglected: float = 0.01) -> float:
-        r"""The bound :math:`\tau` below which probabilities are clipped.
+        r"""The bound $\tau$ below which probabilities are clipped.
 
-        The mean of :math:`1[p_i < \tau] / p_i` estimates how many actions of a context have a probability below
-        :math:`\tau`. It may be at most ``neglected``: even an explorer that wants such actions wherever it can is
+        The mean of $1[p_i < \tau] / p_i$ estimates how many actions of a context have a probability below
+        $\tau$. It may be at most ``neglected``: even an explorer that wants such actions wherever it can is
         wronged in no larger share of rounds.
         """
         total = 0.0

@@ -1,23 +1,25 @@
 r"""One pass over a log: what explorers would have cost, learning as they go.
 
-**Rejection sampling.** In line i the log shows action :math:`a_i` with probability :math:`p_i`. The explorer under
-test, having learnt from the rounds accepted so far, would show it with probability :math:`\pi(a_i)`. The line is
-accepted with probability :math:`\pi(a_i) / (M p_i)` and only then learnt from, with :math:`\pi(a_i)` as its
-probability. With :math:`M p_i \ge 1` in all lines, the accepted rounds are distributed exactly as if the explorer had
-been run: each line is accepted with probability 1 / M whatever its context, and its action is drawn from :math:`\pi`
+**Rejection sampling.** In line i the log shows action $a_i$ with probability $p_i$. The explorer under
+test, having learnt from the rounds accepted so far, would show it with probability $\pi(a_i)$. The line is
+accepted with probability $\pi(a_i) / (M p_i)$ and only then learnt from, with $\pi(a_i)$ as its
+probability. With $M p_i \ge 1$ in all lines, the accepted rounds are distributed exactly as if the explorer had
+been run: each line is accepted with probability 1 / M whatever its context, and its action is drawn from $\pi$
 (Li, Chu, Langford and Wang 2011; Dudik, Erhan, Langford and Li 2012). This holds even if the logging policy was
 learning meanwhile. M is constant: a multiplier that adapts to what it sees, the default of ``--explore_eval``, prefers
 contexts in which explorer and log agree.
 
-We split the coin in two. A line is *kept* with probability :math:`t_i = 1 / (M p_i)`, for all explorers alike and
-before anything is parsed; a kept line is accepted with probability :math:`\pi(a_i)`.
+We split the coin in two. A line is *kept* with probability $t_i = 1 / (M p_i)$, for all explorers alike and
+before anything is parsed; a kept line is accepted with probability $\pi(a_i)$.
 
 **The estimate.** Counting the costs of accepted lines alone wastes those that were nearly accepted. Each kept line adds
 
-.. math:: \pi(a_i) (c_i - b_i) + 1[\text{accepted}]\, b_i
+$$
+\pi(a_i) (c_i - b_i) + 1[\text{accepted}]\, b_i
+$$
 
-with a baseline :math:`b_i` known before the line, here the running estimate. Its expectation is that of
-:math:`1[\text{accepted}]\, c_i`, for any baseline, and so is that of the sum up to the n-th accepted round (optional
+with a baseline $b_i$ known before the line, here the running estimate. Its expectation is that of
+$1[\text{accepted}]\, c_i$, for any baseline, and so is that of the sum up to the n-th accepted round (optional
 stopping). So the sum over n is an unbiased estimate of the explorer's mean cost in its first n rounds.
 """
 
