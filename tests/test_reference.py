@@ -19,6 +19,14 @@ def test_without_memory_and_with_a_large_eta_it_is_uccb(seed):
     assert len(set(played)) == 5
 
 
+def test_actions_that_are_both_clipped_tie_where_uccb_prefers_one():
+    f = np.tile([0.1, 0.2, 0.9], (4, 1))  # with a bonus of about 0.3 the first two are clipped to 0
+    pi = reference.policies(f, eta=1e12, gamma=0.8, decay=0)
+    assert_allclose(pi[1], [0.5, 0.5, 0], atol=1e-9)
+    assert_allclose(opo_cmab.policy(f[:1], eta=1e12, gamma=0.8, decay=0), pi[1], atol=1e-9)
+    assert reference.uccb(f, gamma=0.8, first_counts=np.full(3, 1 + 1 / 3))[0] == 0
+
+
 def test_uccb_as_published_plays_every_action_once_and_then_what_looks_best():
     f = np.tile([0.5, 0.4, 0.6], (200, 1))
     played = reference.uccb(f, gamma=0.2)
