@@ -1,18 +1,59 @@
-"""The Python page: its code runs as it is written there, from top to bottom."""
+"""The pages: their Python code runs as it is written there, from top to bottom."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-PAGE = (Path(__file__).parent.parent / "docs" / "python.md").read_text()
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+ELSEWHERE = {"compare.md"}  # run in test_compare.py
+PRINTED = {
+    "python.md": [
+        "--cb_explore_adf --opo_cmab --epsilon 0.05 --opo_scale 1\n",
+        "decay must be in [0, 1]: 2\n",
+        "(10, 3)\n3 True\n",
+    ],
+    "theory.md": ["[[0.4  0.37 0.23]]\n"],
+}
 
 
-def test_the_code_of_the_python_page_runs(tmp_path):
-    code = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL))
-    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+def code(page: Path) -> str:
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL))
+
+
+def run(text: str, folder: Path) -> str:
+    result = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
-    assert "--cb_explore_adf --opo_cmab --epsilon 0.05 --opo_scale 1\n" in result.stdout
-    assert "decay must be in [0, 1]: 2\n" in result.stdout
-    assert "(10, 3)\n3 True\n" in result.stdout
-    assert (tmp_path / "why.svg").exists()
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in sorted(DOCS.glob("*.md")) if code(page) and page.name not in ELSEWHERE],
+    ids=lambda p: p.name,
+)
+def test_the_code_of_a_page_runs(tmp_path, page):
+    printed = run(code(page), tmp_path)
+    assert all(words in printed for words in PRINTED.get(page.name, []))
+    pictures = re.findall(r'savefig\("(.*?)"', code(page))
+    assert all((tmp_path / name).stat().st_size > 1000 for name in pictures)
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "examples").glob("*.md")), ids=lambda page: page.name)
+def test_an_example_runs_in_a_short_version_and_draws_its_picture(tmp_path, page):
+    text, changed = re.subn(r"^rounds(, seeds)? = .*$", r"rounds\1 = 120\1", code(page), flags=re.MULTILINE)
+    assert changed == 1
+    text = text.replace("= 120, seeds", "= 120, 2").replace("p[0] < 0.5", "True")  # any decision is a surprise
+    printed = run(text, tmp_path)
+    assert printed
+    [picture] = re.findall(r'savefig\("(.*?)"', text)
+    assert picture == f"{page.stem}.svg"
+    assert (tmp_path / picture).stat().st_size > 1000
+    assert (page.parent / picture).exists()
+    output = re.search(r"<!-- output -->\n```text\n(.+?)```", page.read_text(), re.DOTALL)  # of the whole version
+    assert output
+    words = re.sub(r"[\d.:-]+", "", printed).split()
+    assert set(words) <= set(re.sub(r"[\d.:-]+", "", output[1]).split())
