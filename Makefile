@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # What the installed package is made from: a change of these installs it anew.
 SOURCES := $(shell find cpp cmake python CMakeLists.txt pyproject.toml README.md -type f -not -path '*/__pycache__/*')
 
-.PHONY: help install reproduce test lint tidy format sanitize fuzz wheel clean
+.PHONY: help install reproduce test docs figures lint tidy format sanitize fuzz wheel wheels clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -58,12 +58,32 @@ test: $(VENV)/installed $(VENV)/test-tools  ## the tests
 	@echo "== Testing"
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-lint: $(VENV)/installed $(VENV)/lint-tools  ## style and types, and stubs against their modules
+$(VENV)/docs-tools: $(VENV)/pip
+	@echo "== Installing what the documentation needs"
+	$(PIP) install --quiet --group docs
+	@touch $@
+
+# Warnings are errors. Needs no network, nor what it builds. The variable silences an announcement of the theme.
+docs: $(VENV)/docs-tools  ## the documentation site, into build/site
+	@echo "== Building the documentation site"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "== To look at it: $(BIN)/python -m http.server --directory build/site"
+
+# The figures of README.md and docs/which-explorer.md from docs/results/*.csv, and the output of the examples.
+figures: $(VENV)/installed $(VENV)/test-tools  ## writes the figures and outputs on the pages
+	$(BIN)/python docs/figures.py
+	$(BIN)/python docs/examples/run.py
+
+lint: $(VENV)/installed $(VENV)/lint-tools  ## style, types, stubs against their modules, workflows
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/stubtest opo_cmab._kernel opo_cmab._explain --allowlist python/stubtest.txt
 	$(BIN)/clang-format --dry-run --Werror $$(find cpp -name '*.cc' -o -name '*.h')
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format --default-filetype yaml CITATION.cff
 
 # A build of its own, for the commands of the compiler. About a minute.
 tidy: $(VENV)/installed $(VENV)/lint-tools  ## clang-tidy over cpp/
@@ -118,6 +138,11 @@ wheel: $(VENV)/package-tools  ## a source distribution and a wheel, tried in a c
 	build/clean/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: dist/*.whl
 	env -i PATH=build/clean/bin VW_OPO_CMAB_CACHE=build/clean/no-cache build/clean/bin/python tests/smoke.py --alone
 	ls -l dist
+
+# Wheels for other machines than this one: needs Docker, or a Mac (docs/packaging.md).
+wheels: $(VENV)/package-tools  ## wheels for other machines
+	@echo "== Building wheels for the Pythons that vowpalwabbit has wheels for"
+	$(BIN)/cibuildwheel --output-dir dist
 
 clean:  ## removes what was made here: .venv, build, dist
 	rm -rf $(VENV) build dist
