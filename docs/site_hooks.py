@@ -66,7 +66,7 @@ def on_page_content(content: str, **_: Any) -> str:
         left_over = re.search(r"<mi>(&|\\\w*)</mi>", mathml)  # what latex2mathml does not know it leaves as it is
         if left_over:
             raise PluginError(f"latex2mathml does not know {left_over[1]} in: {tex}")
-        return mathml
+        return re.sub(r"<mo[^>]*>(\||&#x0007C;)</mo>", '<mo stretchy="false" lspace="0" rspace="0">|</mo>', mathml)
 
     pattern = r'<(?P<tag>span|div) class="arithmatex">(?P<open>\\[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>'
     return re.sub(pattern, formula, content, flags=re.DOTALL)
