@@ -23,7 +23,7 @@ namespace
 {
 const std::vector<std::string> OUR_EXPLORERS = {"adacb", "fastcb", "opo_cmab"};
 
-// Those that keep cb_explore_adf_greedy from switching itself on.
+// With one of these, cb_explore_adf_greedy does not switch itself on.
 const std::vector<std::string> STOCK_EXPLORERS = {
     "bag", "cover", "first", "graph_feedback", "regcb", "regcbopt", "rnd", "softmax", "squarecb", "synthcover"};
 
@@ -49,7 +49,7 @@ public:
     insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_opo_cmab", cb_explore_adf_opo_cmab_setup);
   }
 
-  // By now the options of a loaded model have joined those of the command line.
+  // By now the options of a loaded model have been added to those of the command line.
   void delayed_state_attach(VW::workspace& all, VW::config::options_i& options) override
   {
     auto explorers = supplied(options, OUR_EXPLORERS);
@@ -72,7 +72,7 @@ public:
 private:
   opo_cmab::parts _parts;
 
-  // Setups are taken from the back, so what comes later sits higher.
+  // Setups are taken from the back, so later entries sit higher in the stack.
   void insert_above(VW::reduction_setup_fn below, const std::string& name, VW::reduction_setup_fn setup)
   {
     _reduction_stack.emplace(find(below) + 1, name, setup);
@@ -82,7 +82,10 @@ private:
   {
     const auto found = std::find_if(_reduction_stack.begin(), _reduction_stack.end(),
         [setup](const std::tuple<std::string, VW::reduction_setup_fn>& entry) { return std::get<1>(entry) == setup; });
-    if (found == _reduction_stack.end()) { THROW("a reduction that ours stand beside is not in this VW's stack"); }
+    if (found == _reduction_stack.end())
+    {
+      THROW("this VW lacks a reduction that ours are placed next to: see docs/upgrading-vw.md");
+    }
     return found;
   }
 };
@@ -104,7 +107,7 @@ std::unique_ptr<VW::workspace> VW::merge_models_without_opo_cmab(const VW::works
   for (const auto* workspace : workspaces_to_merge)
   {
     const auto used = supplied(*workspace->options, ours);
-    if (!used.empty()) { THROW("merging models that use --" << used[0] << " is not supported"); }
+    if (!used.empty()) { THROW("merging models that use --" << used[0] << " is not supported: train one model"); }
   }
   return VW::merge_models(base_workspace, workspaces_to_merge, logger);
 }

@@ -25,8 +25,8 @@
 This file implements OPO-CMAB (Levy and Mansour (2026), "Optimal Regret for Policy Optimization in Contextual Bandits"),
 with the VW learner as the regression oracle. For the context at hand it replays the policies that all past predictors
 would have led to (kernel/policy.h). Their predictions come from the history of the weights, which opo_tap.h keeps at
-the bottom of the stack (kernel/weight_history.h). By default it forgets, which the paper's Algorithm 1 does not:
---opo_decay 1 is the algorithm to the letter.
+the bottom of the stack (kernel/weight_history.h). --opo_paper is the paper's Algorithm 1; the default also forgets,
+scales the bonus, keeps the past within a budget and maps costs to their range (docs/theory.md).
 */
 
 using namespace VW::cb_explore_adf;
@@ -58,7 +58,7 @@ public:
   void save_load(VW::io_buf& io, bool read, bool text);
   void persist_metrics(VW::metric_sink& metrics) const;
 
-  opo_cmab::explanations* explaining = nullptr;  ///< where decisions write down their steps, if anywhere
+  opo_cmab::explanations* explaining = nullptr;  ///< where decisions write their steps; nullptr: nowhere
 
 private:
   opo_cmab::policy_settings _settings;
@@ -141,10 +141,10 @@ void cb_explore_adf_opo_cmab::warn_of_no_history()
   _warned_of_no_history = true;
   _all.logger.err_warn(
       "--opo_cmab has not learnt from any round yet, and -t keeps it from learning: all actions are equally likely. "
-      "Learn from some rounds without -t first.");
+      "Train without -t first.");
 }
 
-/// An observer that writes down the steps, or none.
+/// An observer that writes the steps to `explaining`, or none.
 opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t actions) const
 {
   if (explaining == nullptr) { return nullptr; }
@@ -167,7 +167,10 @@ opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t ac
 
 void cb_explore_adf_opo_cmab::learn(learner& base, VW::multi_ex& examples)
 {
-  if (_tap.history.past().rounds() >= UINT32_MAX - 1) { THROW("--opo_cmab can learn from 2^32 - 2 rounds at most"); }
+  if (_tap.history.past().rounds() >= UINT32_MAX - 1)
+  {
+    THROW("--opo_cmab can learn from at most 2^32 - 2 rounds: start a new model");
+  }
   opo_cmab::learn_round(base, examples, _importance_weighted);
   _ranges.append(_tap.history.past().rounds() + 1, _costs.range);
   _tap.history.end_round();
@@ -191,8 +194,8 @@ void cb_explore_adf_opo_cmab::save_load(VW::io_buf& io, bool read, bool text)
   if (read)
   {
     std::string state;
-    if (!_state.load(io, state)) { return; }  // a model without a history: its weights are the first predictor
-    if (!deserialize(state)) { _state.throw_damaged("it is no history"); }
+    if (!_state.load(io, state)) { return; }  // no history in this model: its weights are the first predictor
+    if (!deserialize(state)) { _state.throw_damaged("the history cannot be read"); }
   }
   else if (text)
   {
@@ -250,7 +253,8 @@ bool cb_explore_adf_opo_cmab::deserialize(const std::string& state)
   return _tap.history.deserialize(state.data() + next, state.size() - next);
 }
 
-/// Predictors that the history of the weights reproduces: linear in weights that only learning changes.
+/// Allows only learners whose past predictions can be rebuilt from past weights: linear in weights that only learning
+/// changes.
 void require_linear(const learner& base, VW::workspace& all)
 {
   const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting",
@@ -266,8 +270,14 @@ void require_linear(const learner& base, VW::workspace& all)
                                                 "or --pistol, and nothing between it and the bandit");
     }
   }
-  if (all.loss_config.l1_lambda > 0.f) { THROW("--opo_cmab does not work with --l1: it acts outside of the weights"); }
-  if (all.loss_config.l2_lambda > 0.f) { THROW("--opo_cmab does not work with --l2: it acts outside of the weights"); }
+  if (all.loss_config.l1_lambda > 0.f)
+  {
+    THROW("--opo_cmab does not work with --l1, which acts outside of the weights: leave it out");
+  }
+  if (all.loss_config.l2_lambda > 0.f)
+  {
+    THROW("--opo_cmab does not work with --l2, which acts outside of the weights: leave it out");
+  }
 }
 
 /// VW's daemon forks children over one weight vector: each would keep a history of weights that the others change.
@@ -313,7 +323,10 @@ void persist_metrics(cb_explore_adf_base<cb_explore_adf_opo_cmab>& data, VW::met
 
 void opo_cmab::explain_into(VW::workspace& all, explanations* target)
 {
-  if (!all.options->was_supplied("opo_cmab")) { THROW("only decisions of --opo_cmab can be explained"); }
+  if (!all.options->was_supplied("opo_cmab"))
+  {
+    THROW("only decisions of --opo_cmab can be explained: add --opo_cmab");
+  }
   auto* explorer = all.l->get_learner_by_name_prefix("cb_explore_adf_opo_cmab");
   static_cast<cb_explore_adf_base<cb_explore_adf_opo_cmab>*>(
       explorer->get_internal_type_erased_data_pointer_test_use_only())
@@ -349,7 +362,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
       .add(make_option("opo_gamma", gamma)
                .keep()
                .help("Size of the exploration bonus, instead of --opo_scale: beta_k = [opo_gamma]*sqrt(k/[num "
-                     "actions]) in round k. The larger, the more is explored"))
+                     "actions]) in round k. The larger, the more it explores"))
       .add(make_option("opo_beta", beta)
                .keep()
                .help("Constant size of the exploration bonus, the beta of Algorithm 1, instead of --opo_scale"))
@@ -359,12 +372,12 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
               .default_value(0.5f)
               .help("Size of the exploration bonus: gamma is [opo_scale] times the lowest loss that the model predicts "
                     "for the context, 0 being the lower end of the cost range and 1 the upper. The larger, the more "
-                    "is explored"))
+                    "it explores"))
       .add(make_option("opo_decay", decay)
                .keep()
                .default_value(.8f)
-               .help("What is left of the past after a round: pi_{k+1} is proportional to "
-                     "pi_k^[opo_decay]*exp(-[opo_eta]*loss). 1 is Algorithm 1; less forgets models that were wrong"))
+               .help("How much of the policy is left after a round: pi_{k+1} is proportional to "
+                     "pi_k^[opo_decay]*exp(-[opo_eta]*loss). 1 is Algorithm 1; less forgets old models"))
       .add(make_option("opo_budget", budget)
                .keep()
                .default_value(64)
@@ -374,12 +387,12 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
                .keep()
                .help("Weight examples by the inverse of their logged probability when learning, as the paper's "
                      "experiments do. Algorithm 1 does not"))
-      .add(
-          make_option("opo_paper", paper)
-              .keep()
-              .help("The paper's algorithm and nothing of ours: --opo_decay 1 --opo_budget 0 --cb_cost_unit raw, costs "
-                    "from 0 to 1 unless --cb_min_cost and --cb_max_cost say otherwise; --opo_eta 100 and --opo_gamma "
-                    "0.1 unless given"));
+      .add(make_option("opo_paper", paper)
+               .keep()
+               .help("The paper's Algorithm 1, without our additions: --opo_decay 1 --opo_budget 0 --cb_cost_unit raw, "
+                     "costs "
+                     "from 0 to 1 unless --cb_min_cost and --cb_max_cost say otherwise; --opo_eta 100 and --opo_gamma "
+                     "0.1 unless given"));
   if (!explorer.add_and_parse(new_options, options)) { return nullptr; }
 
   if (paper)
@@ -403,12 +416,12 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   opo_cmab::require_nonnegative("--opo_scale", scale);
   if (!(decay >= 0.f && decay <= 1.f)) { THROW("--opo_decay must be in [0, 1]: " << decay); }
   if (budget < 0 || budget == 1) { THROW("--opo_budget must be 0 (exact) or at least 2: " << budget); }
-  if (options.was_supplied("feature_mask")) { THROW("--opo_cmab does not work with --feature_mask"); }
+  if (options.was_supplied("feature_mask")) { THROW("--opo_cmab does not work with --feature_mask: leave it out"); }
   if (stack_builder.get_feature_width_above() != 1)
   {
     THROW("--opo_cmab does not work with "
         << (options.was_supplied("epsilon_decay") ? "--epsilon_decay" : "a reduction above it")
-        << ": it keeps several models, and moves weights between them outside of learning");
+        << ": it keeps several models, and moves weights between them outside of learning. Leave it out");
   }
   check_daemon(options, all);
 

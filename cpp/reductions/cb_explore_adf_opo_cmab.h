@@ -15,16 +15,16 @@ namespace opo_cmab
 class explanation
 {
 public:
-  double min_cost = std::numeric_limits<double>::quiet_NaN();  ///< the range of costs now; not a number: not known yet
+  double min_cost = std::numeric_limits<double>::quiet_NaN();  ///< the cost range now; not a number until it is known
   double max_cost = std::numeric_limits<double>::quiet_NaN();
-  std::vector<uint64_t> first_rounds;  ///< of each step, counted from 0
-  std::vector<uint64_t> rounds;        ///< how many: 1 without a budget
+  std::vector<uint64_t> first_rounds;  ///< of each step; the first round is 0
+  std::vector<uint64_t> rounds;        ///< in each step; 1 without a budget
   std::vector<double> losses;          ///< predicted by the model of the round, mapped to [0, 1] but not clipped
   std::vector<double> bonuses;
   std::vector<double> policies;  ///< before each step, and after the last
 };
 
-/// Of several decisions, as CCB and slates make one for each slot.
+/// Of several decisions: CCB and slates make one for each slot.
 class explanations
 {
 public:
@@ -32,7 +32,7 @@ public:
   std::size_t most_steps = std::numeric_limits<std::size_t>::max();  ///< a decision that takes more throws
 };
 
-/// From here on decisions append their steps; nullptr: no more. Throws without --opo_cmab.
+/// From here on decisions append their steps; nullptr stops it. Throws without --opo_cmab.
 void explain_into(VW::workspace& all, explanations* target);
 }  // namespace opo_cmab
 

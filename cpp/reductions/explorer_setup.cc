@@ -21,7 +21,7 @@ using namespace VW::config;
 
 namespace
 {
-/// VW says of a value that it is no number, but not of which option: find it by parsing them one by one.
+/// VW says that a value is not a number, but not for which option. Find it by parsing the options one by one.
 void name_bad_value(const option_group_definition& group, options_i& options)
 {
   for (const auto& option : group.m_options)
@@ -34,7 +34,9 @@ void name_bad_value(const option_group_definition& group, options_i& options)
     }
     catch (const VW::vw_argument_invalid_value_exception&)
     {
-      THROW_EX(VW::vw_argument_invalid_value_exception, "--" << option->m_name << " must be a finite number");
+      const bool whole = option->m_type_hash == typed_option<int32_t>::type_hash();
+      const auto* kind = whole ? "a whole number, at most 2147483647" : "a finite number";
+      THROW_EX(VW::vw_argument_invalid_value_exception, "--" << option->m_name << " must be " << kind);
     }
   }
 }
@@ -86,12 +88,12 @@ void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_
   }
   for (const auto* other : {"large_action_space", "graph_feedback"})
   {
-    if (options.was_supplied(other)) { THROW("--" << flag << " does not work with --" << other); }
+    if (options.was_supplied(other)) { THROW("--" << flag << " does not work with --" << other << ": leave that out"); }
   }
 
   parts.explorer_is_ours = true;
   take_saved_state(options, parts);
-  // The weights of a stock model, or of our format 3, were learnt from costs as they are, and go on so.
+  // The weights of a stock model, or of our format 3, were learnt from raw costs, and keep learning from them.
   const bool model_loaded = all.runtime_state.model_file_ver != VW::version_struct{};
   const bool raw = options.was_supplied("opo_paper") || (model_loaded && parts.saved_state < 4);
   keep_option(options, "cb_cost_unit", raw ? "raw" : "range");
@@ -130,8 +132,8 @@ void require_nonnegative(const std::string& flag, float value)
 void keep_option(options_i& options, const std::string& name, const std::string& value)
 {
   if (!options.was_supplied(name)) { options.replace(name, value); }
-  // Those of ours are kept by their definition. VW's own (--loss_function) are not, and an option that a reduction
-  // further down defines is not known yet.
+  // Our own options are kept by their definition. VW's (--loss_function) are not, and options of reductions further
+  // down are not known yet.
   for (const auto& option : options.get_all_options())
   {
     if (option->m_name == name) { option->m_keep = true; }
@@ -161,7 +163,7 @@ void take_saved_state(options_i& options, parts& ours)
     if (version < 3 || version > STATE_VERSION)
     {
       THROW("the model's state has format version " << version << ", and this program reads versions 3 to "
-                                                    << STATE_VERSION);
+                                                    << STATE_VERSION << ": load it with the version that saved it");
     }
     ours.saved_state = version;
   }
@@ -186,7 +188,7 @@ void make_uniform(VW::action_scores& predictions)
 
 void learn_round(VW::LEARNER::learner& base, VW::multi_ex& examples, bool importance_weighted)
 {
-  auto* observed = find_observed(examples);  // there is one: cb_explore_adf_base learns from labelled rounds only
+  auto* observed = find_observed(examples);  // never nullptr: cb_explore_adf_base learns from labelled rounds only
   const float probability = observed->probability;
   auto predictions = std::move(examples[0]->pred.a_s);
   auto restore = VW::scope_exit(
@@ -208,7 +210,7 @@ void round_counter::save_load(VW::io_buf& io, bool read, bool text)
   {
     std::string state;
     if (!_state.load(io, state)) { return; }
-    if (state.size() != sizeof(value)) { _state.throw_damaged("it is of another size"); }
+    if (state.size() != sizeof(value)) { _state.throw_damaged("it has the wrong size"); }
     std::memcpy(&value, state.data(), sizeof(value));
   }
 }

@@ -26,14 +26,15 @@ class explorer_options
 public:
   float epsilon = 0.f;
 
-  /// Adds them to the explorer's own and parses them all; true if the explorer is asked for.
+  /// Adds them to the explorer's own and parses them all.
+  /// \return whether the explorer was asked for
   bool add_and_parse(VW::config::option_group_definition& group, VW::config::options_i& options);
 
-  /// Refuses what an explorer cannot work with, naming the flag; makes VW save the settings in use, loss function
-  /// included, with the model; turns on the cost unit. To be called before the base is set up.
+  /// Refuses what an explorer cannot work with, naming the flag. Makes VW save the settings in use with the model, loss
+  /// function included. Turns on the cost unit. Call it before the base is set up.
   /// \param flag the explorer's own, without the dashes
-  /// \param settings its further settings: saved even where they are defaults, so that another default in a later
-  ///        version cannot change an old model
+  /// \param settings its other settings: saved even if they are defaults, so that a new default in a later version
+  ///        cannot change an old model
   void prepare(const std::string& flag, VW::setup_base_i& stack_builder,
       std::initializer_list<std::pair<const char*, float>> settings);
 
@@ -57,28 +58,28 @@ public:
 /// Throws unless value >= 0 and finite.
 void require_nonnegative(const std::string& flag, float value);
 
-/// Makes VW save an option with the model; value is used if the option was not given.
+/// Makes VW save an option with the model, with this value if it was not given.
 void keep_option(VW::config::options_i& options, const std::string& name, const std::string& value);
 
-/// Makes VW save the learner's options that it does not save by itself, where they were given: a model that goes on with
-/// other ones learns something else. To be called when the base is set up.
+/// Makes VW save the learner's options that it does not save itself, if they were given: a model resumed with other
+/// ones would learn something else. Call it after the base is set up.
 void keep_learner_options(VW::config::options_i& options);
 
-/// Finds out whether the model to be loaded holds the state of an explorer, and makes VW save that it does from now on.
+/// Finds out whether the model being loaded holds an explorer's state, and makes VW note in saved models that they do.
 void take_saved_state(VW::config::options_i& options, parts& ours);
 
 /// The label with the observed cost, or nullptr.
 VW::cb_class* find_observed(VW::multi_ex& examples);
 
-/// The same probability for every action: before the range of costs is known there is nothing to compare.
+/// Gives every action the same probability: there is nothing to compare before the cost range is known.
 void make_uniform(VW::action_scores& predictions);
 
-/// Lets cb_adf (mtr) learn, and puts the predictions back. If not importance weighted, it is told that the action had
-/// probability 1, which is put back too; mtr still multiplies by rounds / actions so far (1 / |A| for action sets of
-/// one size), as for every explorer of VW.
+/// Lets cb_adf (mtr) learn, then restores the predictions. Unless importance weighted, the logged probability is 1
+/// meanwhile. mtr still multiplies the weight by rounds / actions so far (1 / |A| for action sets of one size), as for
+/// every explorer of VW.
 void learn_round(VW::LEARNER::learner& base, VW::multi_ex& examples, bool importance_weighted = false);
 
-/// The number of labelled rounds learnt so far: all the state that some explorers have.
+/// The number of labelled rounds learnt so far. FastCB and AdaCB have no other state.
 class round_counter
 {
 public:

@@ -11,7 +11,7 @@
 
 namespace
 {
-// io_buf adds a size to a pointer before it looks how much there is: a size that no file has would wrap around.
+// io_buf adds the size to a pointer before it checks how much there is: an impossible size would wrap around.
 constexpr uint64_t LARGEST_SIZE = uint64_t{1} << 46;
 
 uint64_t checksum(const void* bytes, size_t size) { return VW::uniform_hash(static_cast<const char*>(bytes), size, 0); }
@@ -70,28 +70,29 @@ bool explorer_state::load(VW::io_buf& io, std::string& state) const
   if (io.bin_read_fixed(reinterpret_cast<char*>(&header), sizeof(header)) != sizeof(header) ||
       header.flag != padded(_flag))
   {
-    throw_damaged("it is not where it should be");
+    throw_damaged("the state is missing");
   }
   if (header.version != _saved_version)
   {
     THROW("the model's state of --" << _flag << " has format version " << header.version
-                                    << ", and this program reads versions 3 to " << STATE_VERSION);
+                                    << ", and this program reads versions 3 to " << STATE_VERSION
+                                    << ": load it with the version that saved it");
   }
-  if (header.own_checksum != header.compute_own_checksum()) { throw_damaged("it does not match its checksum"); }
+  if (header.own_checksum != header.compute_own_checksum()) { throw_damaged("the state does not match its checksum"); }
   if (header.state_size > LARGEST_SIZE || header.below_size > LARGEST_SIZE)
   {
-    throw_damaged("it claims a size that no file has");
+    throw_damaged("the state claims an impossible size");
   }
 
   char* bytes = nullptr;
   auto size = io.buf_read(bytes, header.state_size);
   if (size != header.state_size || checksum(bytes, size) != header.state_checksum)
   {
-    throw_damaged("it does not match its checksum");
+    throw_damaged("the state does not match its checksum");
   }
   state.assign(bytes, size);
 
-  // The rest of the file is looked at, then left to the reductions below to be read.
+  // Check the rest of the file, then let the reductions below read it.
   size = io.buf_read(bytes, header.below_size + 1);
   if (size != header.below_size || checksum(bytes, size) != header.below_checksum)
   {
@@ -103,6 +104,7 @@ bool explorer_state::load(VW::io_buf& io, std::string& state) const
 
 void explorer_state::throw_damaged(const std::string& what) const
 {
-  THROW("the model file is damaged or cut short, in or after the state of --" << _flag << ": " << what);
+  THROW("the model file is damaged or cut short, in or after the state of --"
+      << _flag << ": " << what << ". Use an intact copy, or train a new model");
 }
 }  // namespace opo_cmab

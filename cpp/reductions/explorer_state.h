@@ -10,14 +10,14 @@ namespace opo_cmab
 {
 constexpr uint32_t STATE_VERSION = 5;
 
-/// An explorer's section of a model file. VW loads a file that is cut short or altered in silence; so the section
-/// carries its length and a checksum of itself and of all that follows it, which is what the reductions below save, the
-/// weights last. They are checked before anything is believed.
+/// An explorer's section of a model file. VW loads a file that was cut short or altered without an error. So the
+/// section carries its length, a checksum of itself, and a checksum of all that follows: what the reductions below
+/// save, the weights last. They are checked before any of it is used.
 class explorer_state
 {
 public:
-  /// \param flag the explorer's, of at most 8 letters
-  /// \param saved_version the format version of this section in the model to be loaded; 0: there is none, and the
+  /// \param flag the explorer's flag, at most 8 letters
+  /// \param saved_version the format version of this section in the model being loaded; 0 if it has none: then the
   ///        explorer starts from scratch with the model's weights
   explorer_state(std::string flag, VW::LEARNER::learner& base, uint32_t saved_version)
       : _flag(std::move(flag))

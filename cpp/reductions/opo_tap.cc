@@ -33,7 +33,7 @@ past_predictions& tap::stop_noting()
   _noting = false;
   if (_noted != _past.actions())
   {
-    THROW("--opo_cmab: " << _noted << " examples predicted for " << _past.actions() << " actions");
+    THROW("--opo_cmab: " << _noted << " examples were predicted for " << _past.actions() << " actions");
   }
   return _past;
 }
@@ -44,7 +44,7 @@ void tap::look_up_layout()
   _stride_shift = _all.weights.stride_shift();
 }
 
-/// A weight by its number, not by its place: -t lays the weights out more densely than learning does.
+/// Weights are known by number, not by their place in memory: with -t they lie more densely than when learning.
 uint64_t tap::number_of(uint64_t index) const { return (index & _mask) >> _stride_shift; }
 
 void tap::note_feature(tap& self, float x, uint64_t index)
@@ -62,7 +62,7 @@ void tap::predict(learner& base, VW::example& ec)
 {
   base.predict(ec);
   if (!_noting) { return; }
-  if (history.past().size() > 0 && _noted < _past.actions())  // stop_noting tells if there are more
+  if (history.past().size() > 0 && _noted < _past.actions())  // stop_noting checks for more
   {
     VW::foreach_feature<tap, uint64_t, note_feature>(_all, ec, *this);
     _past.finish_action();

@@ -20,9 +20,9 @@ public:
 
   weight_history history;  ///< of the labelled rounds learnt so far
 
-  /// From here on, turns the features of each example predicted into its past predictions: an example an action.
+  /// From here on, turns the features of each predicted example into its past predictions, one example per action.
   void start_noting(std::size_t actions);
-  /// \return those
+  /// \return the past predictions
   past_predictions& stop_noting();
 
   void predict(VW::LEARNER::learner& base, VW::example& ec);
@@ -31,7 +31,7 @@ public:
 
 private:
   VW::workspace& _all;
-  uint64_t _mask = 0;  ///< of the weights, which are not there yet when the stack is set up
+  uint64_t _mask = 0;  ///< of the weights, which do not exist yet when the stack is set up
   uint32_t _stride_shift = 0;
   bool _noting = false;
   std::size_t _noted = 0;  ///< examples

@@ -9,13 +9,13 @@ namespace opo_cmab
 class cost_unit;
 class tap;
 
-/// What our reductions know of each other while a stack is set up. Each sets its own part; a reduction further up finds
-/// it there once its base is set up, and may keep it: the base lives as long as it does.
+/// How our reductions find each other while a stack is set up. Each sets its own part. A reduction further up finds it
+/// there after setting up its base, and may keep the pointer: its base lives as long as it does.
 class parts
 {
 public:
   bool explorer_is_ours = false;
-  uint32_t saved_state = 0;  ///< the format version of the explorer's state in the model to be loaded; 0: it has none
+  uint32_t saved_state = 0;  ///< the format version of the explorer's state in the model being loaded; 0: none
   cost_unit* costs = nullptr;
   opo_cmab::tap* tap = nullptr;
 };
