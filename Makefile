@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-# What the installed package is made from: a change of these installs it anew.
+# What the installed package is made from: a change in any of these reinstalls it.
 SOURCES := $(shell find cpp cmake python CMakeLists.txt pyproject.toml README.md -type f -not -path '*/__pycache__/*')
 
 .PHONY: help install reproduce test docs figures lint tidy format sanitize fuzz wheel wheels clean
@@ -20,7 +20,7 @@ $(BIN)/python:
 	@echo "== Making $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 
-# --verbose shows the progress of the build: VW is compiled once a machine, about 7 minutes on 2 cores.
+# --verbose shows the progress of the build: VW is compiled once per machine, about 7 minutes on 2 cores.
 $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@echo "== Building and installing (the first time on a machine compiles VW, about 7 minutes on 2 cores)"
 	$(PIP) install --verbose .
@@ -96,8 +96,8 @@ format: $(VENV)/lint-tools  ## the code, in our style
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $$(find cpp -name '*.cc' -o -name '*.h')
 
-# Our own C++ under AddressSanitizer and UndefinedBehaviorSanitizer. VW's libraries stay as they are, so vectors that
-# both sides fill cannot be checked for their spare room.
+# Our own C++ under AddressSanitizer and UndefinedBehaviorSanitizer. VW's libraries are not instrumented, so container
+# overflows cannot be checked in vectors that both sides fill.
 SANITIZED := PYTHONPATH=build/sanitized OPO_CMAB_TEST_VW=$(CURDIR)/build/sanitized/bin/vw \
   LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
   ASAN_OPTIONS=detect_leaks=0:detect_container_overflow=0 $(BIN)/python
@@ -126,7 +126,8 @@ $(VENV)/package-tools: $(VENV)/pip
 	$(PIP) install --quiet --group package
 	@touch $@
 
-# The wheel is built from the source distribution, which shows that this is whole, and tried where there is nothing else.
+# The wheel is built from the source distribution, which shows that nothing is missing there, and tried in a clean
+# environment.
 wheel: $(VENV)/package-tools  ## a source distribution and a wheel, tried in a clean environment
 	@echo "== Building the source distribution, and from it the wheel"
 	rm -rf dist build/clean

@@ -1,4 +1,4 @@
-# VW's libraries as imported targets: compiled once a machine, into the user's cache, under a key of everything that
+# VW's libraries as imported targets: compiled once per machine, into the user's cache, under a key of everything that
 # decides the result. A fresh checkout, another virtual environment or another Python version finds them built.
 
 set(VW_SOURCE_DIR "" CACHE PATH "VW's source, if you have a copy; else pip fetches the pinned version")
@@ -39,7 +39,7 @@ function(vw_build_libraries)
     message(STATUS "VW ${VW_VERSION} is already compiled: ${build}")
     return()
   endif()
-  message(STATUS "Compiling VW ${VW_VERSION}, once a machine (about 7 minutes on 2 cores): ${build}")
+  message(STATUS "Compiling VW ${VW_VERSION}, once per machine (about 7 minutes on 2 cores): ${build}")
   # Copied, so that an interrupted build can be taken up from another checkout.
   file(COPY "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/vw/CMakeLists.txt" DESTINATION "${build}/project")
   execute_process(

@@ -42,7 +42,7 @@ function(vw_fetch_source)
   if(NOT Python_EXECUTABLE)
     find_program(Python_EXECUTABLE NAMES python3 python REQUIRED)
   endif()
-  message(STATUS "Fetching the source of vowpalwabbit ${VW_VERSION} with pip (36 MB, once a machine)")
+  message(STATUS "Fetching the source of vowpalwabbit ${VW_VERSION} with pip (36 MB, once per machine)")
   set(download "${VW_CACHE_DIR}/download")
   file(REMOVE_RECURSE "${download}")
   file(WRITE "${download}/requirements.txt" "vowpalwabbit==${VW_VERSION} --hash=sha256:${VW_SHA256}\n")
@@ -53,7 +53,7 @@ function(vw_fetch_source)
   if(failed)
     message(FATAL_ERROR
       "Could not fetch the source of vowpalwabbit ${VW_VERSION}: pip's message is above.\n"
-      "It is needed once a machine, and comes from the package index that pip is set up for. With no network here, run\n"
+      "It is needed once per machine, and comes from the package index that pip is set up for. With no network here, run\n"
       "  pip download --no-deps --no-binary vowpalwabbit vowpalwabbit==${VW_VERSION}\n"
       "where there is one, unpack the file, and build with\n"
       "  pip install . -C cmake.define.VW_SOURCE_DIR=<the unpacked directory>\n")

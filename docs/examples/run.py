@@ -1,25 +1,40 @@
-"""Runs the examples as they are on their pages, and writes their output and pictures beside them."""
+"""Runs the code of the examples and of docs/python.md as it is on the pages, and writes output and pictures there.
 
+Between <!-- output --> and the next fence goes what the block of code before it prints.
+"""
+
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-OUTPUT = r"(<!-- output -->\n```text\n).*?(```\n)"
+PAGES = [*sorted(HERE.glob("*.md")), HERE.parent / "python.md"]
+OUTPUT = r"(<!-- output -->\n```text\n)(.*?)(```\n)"
+MARK = "----- what the last block prints -----"
 
 
-def code(page: str) -> str:
-    return "\n".join(re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL))
+def printed_by_last(blocks: list[str], folder: Path) -> str:
+    code = "\n".join([*blocks[:-1], f"print({MARK!r}, flush=True)", blocks[-1]])
+    with tempfile.TemporaryDirectory() as settings:
+        (Path(settings) / "matplotlibrc").write_text("svg.hashsalt: docs\n")  # the same picture, the same bytes
+        environment = {**os.environ, "MATPLOTLIBRC": settings, "SOURCE_DATE_EPOCH": "0"}
+        command = [sys.executable, "-c", code]
+        result = subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    return result.stdout.partition(MARK + "\n")[2]
 
 
 def run(page: Path) -> None:
     text = page.read_text()
-    result = subprocess.run([sys.executable, "-c", code(text)], cwd=HERE, check=True, capture_output=True, text=True)
-    page.write_text(re.sub(OUTPUT, lambda match: match[1] + result.stdout + match[2], text, flags=re.DOTALL))
+    for match in reversed(list(re.finditer(OUTPUT, text, flags=re.DOTALL))):
+        blocks = re.findall(r"^```python\n(.*?)^```", text[: match.start()], flags=re.MULTILINE | re.DOTALL)
+        text = text[: match.start(2)] + printed_by_last(blocks, page.parent) + text[match.end(2) :]
+    page.write_text(text)
 
 
 if __name__ == "__main__":
-    for example in sorted(HERE.glob("*.md")):
-        print(example.name)
-        run(example)
+    for page in PAGES:
+        print(page.relative_to(HERE.parent))
+        run(page)
