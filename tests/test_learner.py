@@ -273,8 +273,8 @@ def test_scikit_learn_can_clone_it():
         ({"actions": 0}, "actions"),
         ({"actions": 3.0}, "actions"),
         ({"actions": True}, "actions"),
-        ({"oracle": Ridge}, r"oracle must be an instance, not a class: Ridge\(\)"),
-        ({"oracle": DecisionTreeRegressor}, r"oracle must be an instance, not a class: DecisionTreeRegressor\(\)"),
+        ({"oracle": Ridge}, r"oracle must be an instance, not a class: did you mean Ridge\(\)"),
+        ({"oracle": DecisionTreeRegressor}, r"an instance, not a class: did you mean DecisionTreeRegressor\(\)"),
         ({"oracle": "ridge"}, "oracle must be .* have fit and predict: 'ridge'"),
         ({"oracle": StandardScaler()}, "oracle must be .* have fit and predict"),
         ({"oracle": None}, "oracle"),
@@ -325,7 +325,7 @@ BAD_ROUNDS = [
     (np.ones(3), 0, "0.5", "cost"),
     (np.ones(3), 0, None, "cost"),
     (np.ones(3), 0, 10**400, "cost"),
-    (np.ones((2, 3)), 0, 0.5, "must be of shape"),
+    (np.ones((2, 3)), 0, 0.5, "must have shape"),
     (np.ones(2), 0, 0.5, "3 features before, now 2"),
     (np.ones(0), 0, 0.5, "3 features before, now 0"),
     (np.array([1, np.nan, 1]), 0, 0.5, "contexts must be finite"),
@@ -385,7 +385,7 @@ FAILURES = {
     "fit": "fit",
     "predict": "predict",
     "not finite": "oracle predicts costs that are not finite",
-    "shape": "oracle must predict a number for each row",
+    "shape": "oracle must predict one number per row",
 }
 
 

@@ -6,10 +6,10 @@ Importing this package puts our engine, VW with our reductions, under the ``vowp
 >>> from vowpalwabbit import Workspace
 >>> vw = Workspace("--cb_explore_adf --opo_cmab --quiet")
 
-Everything else of ``vowpalwabbit`` is as it was.
+The rest of ``vowpalwabbit`` is unchanged.
 
-``Options`` writes the arguments, checked. ``explain`` shows why a decision is what it is. ``compare_explorers`` tells
-from your logs which explorer to use. ``OPOLearner`` is the algorithm with any regression in place of VW's.
+``Options`` writes checked arguments. ``explain`` shows why a decision was made. ``compare_explorers`` estimates from
+your logs which explorer to use. ``OPOLearner`` is the algorithm with any regression in place of VW's.
 
 ``policy`` and ``policies`` are the engine's recursion on a matrix of past predictions, for use with other models;
 ``opo_cmab.reference`` has the same in plain NumPy.
@@ -53,7 +53,7 @@ def _install_engine() -> None:
     loaded = sys.modules.get("pylibvw")
     if loaded is not None and Path(loaded.__file__ or "").parent != _HERE:
         raise ImportError(
-            "vowpalwabbit is already imported, with the stock engine, and cannot be given another one in this process. "
+            "vowpalwabbit is already imported with the stock engine, which cannot be replaced in this process. "
             "Put `import opo_cmab` before the first import of vowpalwabbit (and of what imports it), and restart."
         )
     spec = PathFinder.find_spec("pylibvw", [str(_HERE)])

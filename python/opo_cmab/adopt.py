@@ -1,4 +1,4 @@
-"""Moving in: the weights of a model of one of VW's own explorers, under one of ours.
+"""Starts one of our explorers from the weights of a model of one of VW's own.
 
 python -m opo_cmab.adopt squarecb.model ours.model
 vw -i ours.model ...
@@ -15,7 +15,7 @@ from . import _explain
 
 __all__ = ["adopt"]
 
-# Of VW's explorers, and how many words follow each. They stay behind.
+# Options of VW's explorers that are dropped, and how many words follow each.
 _LEFT_BEHIND = {
     **dict.fromkeys(["squarecb", "elim", "regcb", "regcbopt", "softmax", "cb_explore_adf", "cb_adf", "no_predict"], 0),
     **dict.fromkeys(["quiet", "no_stdin", "driver_output_off", "rank_all"], 0),
@@ -37,7 +37,7 @@ def _kept(arguments: str) -> list[str]:
     while i < len(words):
         name = words[i].removeprefix("--").partition("=")[0]
         if _is_option(words[i]) and name in _SEVERAL_MODELS:
-            raise ValueError(f"a model of --{name} keeps several regressions, and ours keep one: train anew")
+            raise ValueError(f"a model of --{name} keeps several regressions, and ours keep one: train a new model")
         skip = _LEFT_BEHIND.get(name) if _is_option(words[i]) else None
         if skip is None:
             kept.append(words[i])
@@ -51,12 +51,12 @@ def adopt(model: str | Path, arguments: str = "--opo_cmab") -> Workspace:
     """A workspace with the weights of a stock model under one of our explorers; ``save`` it as any other.
 
     The model must be of ``--cb_explore_adf`` with one regression (mtr, VW's default) and a linear learner. Its weights
-    are in raw costs and stay so (``--cb_cost_unit raw``); the range of costs is learnt, or given in the arguments.
-    Exploration starts from scratch: the old model is the first predictor of the new history.
+    were learnt from raw costs, and stay so (``--cb_cost_unit raw``). The cost range is learnt, or given in the
+    arguments. Exploration starts from scratch: the old model is the first predictor of the new history.
 
     Args:
-        model: the file.
-        arguments: the explorer and its settings.
+        model: the model file.
+        arguments: one of our explorers and its settings.
     """
     old = Workspace(f"--initial_regressor {shlex.quote(str(model))} --quiet")
     try:

@@ -1,4 +1,4 @@
-"""Costs in any unit: the range that they lie in, learnt from the costs that are seen.
+"""Costs in any unit: their range, learnt from the costs seen.
 
 The same as the engine's (cpp/kernel/cost_range.h), in plain Python: OPOLearner uses it, and the engine is
 tested against it.

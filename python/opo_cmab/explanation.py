@@ -26,9 +26,9 @@ GREY = "#c8c8c8"
 
 @dataclass(frozen=True)
 class Explanation:
-    r"""The counterfactual timeline of one context: what each past round's model says of it, and where that leads.
+    r"""The replay of one context: what each past model predicts for it, and the policies that follow.
 
-    Algorithm 1 of Levy and Mansour (2026) decides by replaying the past for the context at hand. Step k has a row:
+    Algorithm 1 of Levy and Mansour (2026) decides by replaying the past for the context at hand. Each step k is a row:
 
     $$
     \begin{split}
@@ -41,13 +41,13 @@ class Explanation:
     or more rounds whose models are averaged.
     """
 
-    first_round: NDArray[np.int64]  #: of each step, counted from 0
-    rounds: NDArray[np.int64]  #: how many past rounds each step stands for: 1 without a budget
-    actions: NDArray[np.int64]  #: the number of each column's action: all, but those that slots before it have taken
-    cost: NDArray[np.float64]  #: predicted by the step's model, in the range of costs
-    bonus: NDArray[np.float64]  #: for exploration; 1 is the width of the range of costs
-    optimistic_loss: NDArray[np.float64]  #: the cost, mapped to [0, 1], less the bonus, clipped
-    cost_range: tuple[float, float]  #: in use; not numbers while it is not known yet
+    first_round: NDArray[np.int64]  #: the first past round of each step, counted from 0
+    rounds: NDArray[np.int64]  #: the number of past rounds in each step; 1 without a budget
+    actions: NDArray[np.int64]  #: the number of each column's action: all, or those that earlier slots left
+    cost: NDArray[np.float64]  #: predicted by the step's model, in the unit of your costs
+    bonus: NDArray[np.float64]  #: for exploration, as a share of the cost range
+    optimistic_loss: NDArray[np.float64]  #: the cost mapped to [0, 1], less the bonus, clipped to [0, 1]
+    cost_range: tuple[float, float]  #: the cost range in use; nan until it is known
     policy: NDArray[np.float64]  #: before each step, and in one more row after the last: the decision, before --epsilon
 
     @property
@@ -57,7 +57,7 @@ class Explanation:
         return last
 
     def __str__(self) -> str:
-        """A table: of each action the cost and the bonus in the last step, and the probability that comes of it."""
+        """A table: the cost and the bonus of each action in the last step, and the probability that follows."""
         steps, actions = self.cost.shape
         shown = _most_probable(self.decision, ROWS)
         lines = [
@@ -95,11 +95,11 @@ class Explanation:
     def plot(self, names: Sequence[str] | None = None) -> Figure:
         """Four pictures over the past rounds (matplotlib): policy, predicted costs, bonuses, optimistic losses.
 
-        The most probable action has the thickest line. Of more than 10 actions, the 10 that the replay plays most have
-        colours; the others are grey.
+        The most probable action has the thickest line. With more than 10 actions, the 10 that the replay plays most are
+        coloured and the others are grey.
 
         Args:
-            names: of ``actions``; their numbers unless given.
+            names: of ``actions`` (default: their numbers).
         """
         try:
             from matplotlib.figure import Figure
@@ -109,7 +109,7 @@ class Explanation:
         actions = self.policy.shape[1]
         names = [f"action {a}" for a in self.actions] if names is None else names
         if len(names) != actions:
-            raise ValueError(f"{len(names)} names for {actions} actions")
+            raise ValueError(f"names must have one name per action: {len(names)} names for {actions} actions")
         best = int(self.decision.argmax())
         played = np.average(self.policy, axis=0, weights=[*self.rounds, 1])
         played[best] = 1  # has a colour in any case

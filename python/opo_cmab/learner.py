@@ -32,7 +32,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _number(value: Any, or_bool: bool = False) -> float:
-    """A number of Python or NumPy, as a float; nan if it is anything else."""
+    """A number of Python or NumPy as a float; nan for anything else."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if or_bool if isinstance(value, bool | np.bool_) else isinstance(value, Real):
@@ -103,7 +103,7 @@ class OPOLearner:
         if self.actions is not None and not (_is_integer(self.actions) and self.actions >= 1):
             raise ValueError(f"actions must be a whole number from 1 up: {self.actions!r}")
         if isinstance(self.oracle, type):
-            raise ValueError(f"oracle must be an instance, not a class: {self.oracle.__name__}() perhaps")
+            raise ValueError(f"oracle must be an instance, not a class: did you mean {self.oracle.__name__}()?")
         if not isinstance(self.oracle, Ridge) and not all(
             callable(getattr(self.oracle, method, None)) for method in ("fit", "predict")
         ):
@@ -250,13 +250,13 @@ class OPOLearner:
         x = np.asarray(contexts, dtype=float)
         shape = "(contexts, features)" if self.actions else "(contexts, actions, features)"
         if x.ndim != (2 if self.actions else 3):
-            raise ValueError(f"contexts must be of shape {shape}, one context without the first: {x.shape}")
+            raise ValueError(f"contexts must have shape {shape}, a single context without the first axis: {x.shape}")
         if not self.actions and x.shape[1] == 0:
             raise ValueError("contexts must have at least one action")
         if self._past is not None and self._features != x.shape[-1]:
             raise ValueError(f"contexts had {self._features} features before, now {x.shape[-1]}")
         if not np.isfinite(x).all():
-            raise ValueError("contexts must be finite")
+            raise ValueError("contexts must be finite: there is a nan or an infinity")
         x = x[None] if self.actions else x.transpose(1, 0, 2)
         return LinearPredictors.inputs(x) if isinstance(self.oracle, Ridge) else x
 

@@ -13,7 +13,7 @@ Numbers = NDArray[np.int64]
 
 
 class Regressor(Protocol):
-    """What scikit-learn's regressors are, as far as needed here."""
+    """The part of scikit-learn's regressors that is needed here."""
 
     def fit(self, X: Any, y: Any, /) -> Any: ...  # noqa: N803  scikit-learn's names
     def predict(self, X: Any, /) -> Any: ...  # noqa: N803
@@ -27,7 +27,7 @@ class Ridge:
     w = \mathrm{argmin}_w \sum (w \cdot x - y)^2 + \lambda |w|^2
     $$
 
-    Each round updates it at a cost of the square of the number of features, by the Sherman-Morrison formula.
+    A round updates it by the Sherman-Morrison formula, in time quadratic in the number of features.
     """
 
     l2: float = 1.0
@@ -38,7 +38,7 @@ class Ridge:
 
 
 class Rows:
-    """An array that rows are added to."""
+    """An array that grows by rows."""
 
     def __init__(self, first: NDArray[Any]) -> None:
         self._room = first.copy()
@@ -57,7 +57,7 @@ class Rows:
 
 
 class LinearPredictors:
-    """The past predictors of ridge regressions. They are numbered; number 0 is from before the first round."""
+    """The past predictors of ridge regressions, by number; number 0 is the one before the first round."""
 
     block = 64  # contexts to predict for at once: BLAS takes no threads of its own for products so small
 
@@ -73,9 +73,10 @@ class LinearPredictors:
         return np.concatenate([x, np.ones((*x.shape[:-1], 1))], axis=-1)
 
     def learn(self, model: int, x: Array, y: float) -> Callable[[], int | None]:
-        """Learns from a round, but changes nothing yet: what is returned does, and cannot fail.
+        """Computes what a round changes, but changes nothing yet.
 
-        It returns the number of the model's new predictor, if it has one.
+        Returns a function that makes the change and cannot fail. It returns the number of the model's new predictor, or
+        None if there is none.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             along = self._inverses[model] @ x
@@ -83,7 +84,7 @@ class LinearPredictors:
             gain = along / scale
             now = self._now[model] + gain * (y - x @ self._now[model])
         if not (np.isfinite(scale) and np.isfinite(now).all()):
-            raise ValueError("the numbers of context or cost are too large to learn from")
+            raise ValueError("context or cost has numbers too large to learn from: scale the features down")
 
         def commit() -> int:
             self._now[model] = now
@@ -113,16 +114,16 @@ class LinearPredictors:
         return self._past.all[numbers] @ x.T
 
     def merge(self, first: int, second: int, weights: tuple[int, int]) -> int:
-        """The number of a predictor that stands for two, in force for so many rounds: their average."""
+        """The number of a predictor that replaces two: their average, weighted by the rounds that each was in force."""
         return self._add(np.average(self._past.all[[first, second]], axis=0, weights=weights))
 
     def keep(self, numbers: Numbers) -> None:
-        """Forgets all others and numbers these anew."""
+        """Forgets all others, and renumbers these."""
         self._past = Rows(self._past.all[numbers])
 
 
 class FittedPredictors:
-    """As LinearPredictors, with copies of a regressor that are fitted anew once the data has grown by a fraction."""
+    """As LinearPredictors, with copies of a regressor, refitted each time the data has grown by a fraction."""
 
     block = 1024  # a call of predict costs the same for few as for many
 
@@ -170,7 +171,7 @@ class FittedPredictors:
         return table
 
     def relabel(self, scale: float, shift: float, past_too: bool) -> Numbers:
-        """As of LinearPredictors, but what is fitted stays, with its predictions mapped, until the next fit."""
+        """As LinearPredictors.relabel, but a fitted regressor stays until the next fit, with its predictions mapped."""
 
         def mapped(predictor: tuple[Regressor | None, float, float]) -> tuple[Regressor | None, float, float]:
             regressor, a, b = predictor
@@ -188,13 +189,13 @@ class FittedPredictors:
     def _predict_one(regressor: Regressor, x: Array) -> Array:
         predictions = np.asarray(regressor.predict(x), dtype=float)
         if predictions.shape != (len(x),):
-            raise ValueError(f"the oracle must predict a number for each row: {predictions.shape} for {len(x)} rows")
+            raise ValueError(f"the oracle must predict one number per row: shape {predictions.shape} for {len(x)} rows")
         if not np.isfinite(predictions).all():
-            raise ValueError("the oracle predicts costs that are not finite")
+            raise ValueError("the oracle predicts costs that are not finite: check its settings")
         return predictions
 
     def merge(self, first: int, second: int, weights: tuple[int, int]) -> int:
-        """Predictors cannot be averaged: the one that was in force for longer, the later if it is equal."""
+        """Fitted predictors cannot be averaged: takes the one that was in force for longer, on a tie the later."""
         return first if weights[0] > weights[1] else second
 
     def keep(self, numbers: Numbers) -> None:

@@ -27,7 +27,7 @@ def policies(
         eta: learning rate.
         beta: size of the exploration bonus, the constant of Algorithm 1.
         gamma: in place of it, $\beta_k = \gamma \sqrt{k / |A|}$, as in the paper's experiments.
-        decay: our addition, what is left of the past after a round: 1 is Algorithm 1.
+        decay: our addition, how much of the policy is left after a round: 1 is Algorithm 1.
     """
     if (gamma is None) == (beta is None):
         raise ValueError("give one of gamma and beta")
@@ -107,10 +107,10 @@ def uccb(predictions: ArrayLike, *, gamma: float, first_counts: ArrayLike | None
 
 
 def segment_starts(rounds: int, *, budget: int) -> NDArray[np.int64]:
-    """The first round of each segment that a budget makes of so many rounds, and their number.
+    """The first round of each segment into which a budget divides the rounds, and the number of rounds.
 
-    Each round starts as a segment of its own. Where there are more than the budget, the two neighbours that are
-    shortest for their age become one: by their length over the age of their end, counted from 1, to the power 3/4.
+    Each round starts as a segment of its own. Over budget, the two neighbours that are shortest for their age merge:
+    those with the least length / age^(3/4), the age of their end being counted from 1.
     """
     starts = [0]
     for now in range(1, rounds + 1):

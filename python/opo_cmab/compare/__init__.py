@@ -36,27 +36,27 @@ def compare_explorers(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Comparison:
-    """What explorers would have cost on a log, learning as they go.
+    """Estimates what explorers would have cost on a log, learning as they go.
 
     Args:
         logs: files of one log, in order: VW's text format (--cb_explore_adf) or dsjson, plain or gz.
-        explorers: names out of EXPLORERS, "name=flags", or a mapping from names to flags (default: EXPLORERS).
-        vw: arguments for all, for example interactions.
+        explorers: names from EXPLORERS, "name=flags", or a mapping from names to flags (default: EXPLORERS).
+        vw: arguments for all explorers, for example interactions.
         reference: the explorer in use, with which the others are compared (default: the first).
-        passes: over the log, each with other coins (default: 10 to 40).
-        rounds: the number n of rounds that is asked about (default: what the log has, at most 5,000).
-        seed: of the coins.
-        jobs: processes.
-        scheduler: address of a Dask scheduler to run on instead.
-        out: a directory for compare.json, compare.html and runs.jsonl, from which a killed comparison goes on.
-        progress: shown on stderr.
+        passes: replays of the log with different random numbers (default: 10 to 40).
+        rounds: estimate the cost of the first so many rounds (default: as many as the log allows, at most 5,000).
+        seed: of the random numbers.
+        jobs: number of processes.
+        scheduler: address of a Dask scheduler, to run there instead.
+        out: a directory for compare.json, compare.html and runs.jsonl. A killed comparison resumes from the last.
+        progress: show progress on stderr.
 
     Raises:
-        LogError: if the log does not tell anything, with the reason.
+        LogError: if nothing can be estimated from the log; the message says why and what to do.
     """
     files = [Path(log).resolve() for log in ([logs] if isinstance(logs, str | Path) else logs)]
     if not files:
-        raise LogError("no log is given")
+        raise LogError("no log is given: name at least one file")
     if passes is not None and passes < 5:
         raise ValueError(f"passes must be at least 5, to see how they vary: {passes}")
     if jobs < 1:

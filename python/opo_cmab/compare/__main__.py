@@ -36,11 +36,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="N",
         help="ask about the first N rounds (default: what the log has, at most 5,000)",
     )
-    add("--passes", type=int, metavar="N", help="over the log, each with other coins (default: 10 to 40)")
-    add("--seed", type=int, default=0, metavar="N", help="of the coins (default: %(default)s)")
+    add("--passes", type=int, metavar="N", help="replays of the log with different random numbers (default: 10 to 40)")
+    add("--seed", type=int, default=0, metavar="N", help="of the random numbers (default: %(default)s)")
     add("--jobs", type=int, default=1, metavar="N", help="passes at a time (default: %(default)s)")
     add("--scheduler", metavar="ADDRESS", help="run on a Dask cluster: tcp://...; its workers must see the logs")
-    add("--out", type=Path, metavar="DIR", help="compare.html, compare.json, and runs.jsonl to go on from when killed")
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="for compare.html, compare.json, and runs.jsonl to resume from",
+    )
     return parser.parse_args(arguments)
 
 

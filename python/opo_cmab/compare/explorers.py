@@ -56,7 +56,7 @@ def named_explorers(
         words = flags.replace("{min}", f"{low:g}").replace("{max}", f"{high if high > low else low + 1:g}").split()
         chosen[name] = " ".join(word for word in words if word != "--cb_explore_adf")
     if not chosen:
-        raise ValueError("no explorer to compare")
+        raise ValueError("no explorer to compare: name at least one")
     return chosen
 
 

@@ -111,7 +111,7 @@ class Workers:
                         yield done.result()
                 except BrokenProcessPool:
                     raise RuntimeError(
-                        "a worker process has died (out of memory?). What is finished is kept in --out; go on with "
+                        "a worker process has died (out of memory?). Finished runs are kept in --out; resume with "
                         "--jobs 1 or fewer explorers."
                     ) from None
                 finally:
