@@ -103,8 +103,8 @@ class Options(_Explorer):
         importance_weighted: learn with the inverse of the logged probability as weight.
         paper: Algorithm 1 to the letter.
         cost_unit: 'range' (the default) or 'raw'.
-        min_cost: the lower end of the cost range; learnt if not given.
-        max_cost: the upper end; learnt if not given.
+        min_cost: a lower limit of the costs (the lowest cost so far).
+        max_cost: an upper limit (the highest cost so far).
         epsilon: the minimum probability of an action is this divided by their number (0).
         loss: squared (the default) or logistic.
     """
