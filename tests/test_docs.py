@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-ELSEWHERE = {"compare.md"}  # run in test_compare.py
+ELSEWHERE = {"compare.md", "production.md"}  # run in tests of their own
 PRINTED = {
     "python.md": [
         "--cb_explore_adf --opo_cmab --epsilon 0.05 --opo_scale 1\n",

@@ -98,7 +98,7 @@ def served(site, tmp_path):
     for name in ("index.html", "api.html"):
         page = copy / name
         page.write_text(page.read_text().replace("</head>", LOOK + "</head>"))
-    reports = queue.Queue()
+    reports: queue.Queue[dict] = queue.Queue()
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def do_POST(self):
@@ -117,9 +117,7 @@ def served(site, tmp_path):
 
 
 def test_search_leads_to_the_api_and_its_formulas_are_rendered(served, tmp_path):
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed (apt-get install chromium)")
+    chromium = shutil.which("chromium") or pytest.skip("chromium is not installed (apt-get install chromium)")
     address, reports = served
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]  # stays open until ended
     flags += [f"--user-data-dir={tmp_path / 'profile'}", f"{address}/index.html"]
