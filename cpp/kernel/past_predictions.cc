@@ -191,7 +191,7 @@ void past_predictions::predict(const feature* features, std::size_t count, doubl
         line.values.data(), line.members.size(), line.tile(), line.tiles(), group.entries, group.size, _sums.data());
     add_timeline(changes, 1., line.predictors, _sums.data());
   }
-  if (!exact) { _history->slots().spread(_slots.data(), *_past, changes); }
+  if (!exact) { _history->slots().spread(_slots.data(), changes); }
 }
 
 /// Looks up where the timelines of features are. Each look-up waits for memory, so some are under way at once.

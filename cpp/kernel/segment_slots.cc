@@ -18,7 +18,7 @@ void segment_slots::append(const segments& past, std::size_t merged)
 {
   if (_slot_of_round.size() < RING) { _slot_of_round.push_back(0); }
   if (_rounds.size() <= _free) { _rounds.emplace_back(); }
-  const range now = {past.rounds() - 1, past.rounds()};
+  const range now = make_range(past.rounds() - 1, past.rounds());
   label(past, now, _free);
   _rounds[_free] = now;
   _slots.push_back(_free);
@@ -28,7 +28,7 @@ void segment_slots::append(const segments& past, std::size_t merged)
   // Of the two that were merged, the one of more rounds keeps its slot.
   uint32_t kept = _slots[merged];
   uint32_t freed = _slots[merged + 1];
-  const range both = {_rounds[kept].first, _rounds[freed].end};
+  const range both = make_range(_rounds[kept].first, _rounds[freed].end);
   const auto length = [this](uint32_t slot) { return _rounds[slot].end - _rounds[slot].first; };
   if (length(kept) < length(freed)) { std::swap(kept, freed); }
   label(past, _rounds[freed], kept);
@@ -45,7 +45,7 @@ void segment_slots::restore(const segments& past)
   for (std::size_t i = 0; i < past.size(); ++i)
   {
     const auto slot = static_cast<uint32_t>(i);
-    const range rounds = {past.first(i), past.first(i) + past.length(i)};
+    const range rounds = make_range(past.first(i), past.first(i + 1));
     label(past, rounds, slot);
     _rounds.push_back(rounds);
     _slots.push_back(slot);
@@ -53,14 +53,14 @@ void segment_slots::restore(const segments& past)
   _free = static_cast<uint32_t>(_slots.size());
 }
 
-void segment_slots::spread(const change_sums* sums, const segments& past, double* changes) const
+void segment_slots::spread(const change_sums* sums, double* changes) const
 {
   double after = 0.;  // of the segment before: what counts for the next
   for (std::size_t i = 0; i < _slots.size(); ++i)
   {
     const auto& sum = sums[_slots[i]];
-    const double end = past.first(i + 1);
-    const double now = (end * sum.changes - sum.weighted) / past.length(i);
+    const auto& rounds = _rounds[_slots[i]];
+    const double now = (rounds.end * sum.changes - sum.weighted) * rounds.inverse_length;
     changes[i] += after + now;
     after = sum.changes - now;
   }

@@ -55,7 +55,7 @@ public:
 
   /// Turns sums into changes from segment to segment: what takes effect within a segment counts for a part of it, and
   /// for all that come after. \param changes of each segment: added to
-  void spread(const change_sums* sums, const segments& past, double* changes) const;
+  void spread(const change_sums* sums, double* changes) const;
 
 private:
   class range
@@ -63,7 +63,9 @@ private:
   public:
     uint32_t first;
     uint32_t end;
+    double inverse_length;
   };
+  static range make_range(uint32_t first, uint32_t end) { return {first, end, 1. / (end - first)}; }
 
   static constexpr uint32_t RING = 1 << 16;  ///< rounds whose slots are remembered; older ones are searched for
   std::vector<uint32_t> _slot_of_round;
