@@ -231,7 +231,7 @@ def test_the_program_decides_as_the_workspace_does_and_counts_labelled_slots(vw,
     assert f"{explorer.strip('-').removesuffix('_cmab')}_rounds = {learnt}\n" in readable.read_text()
     if explorer == "--opo_cmab":
         assert found["cb_explore_adf_opo_cmab"]["opo_rounds"] == learnt
-    costs = [event.cost if event.is_slate else s.label[1] for event in events for s in event.slots if s.label]
+    costs = [slot.label[1] for event in events for slot in event.slots if slot.label]
     assert found["cb_cost_unit"]["cost_min"] <= min(costs) + 0.1
     assert found["cb_cost_unit"]["cost_max"] >= max(costs) - 0.1
 

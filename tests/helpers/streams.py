@@ -112,7 +112,7 @@ def run(
 
     workspace = Workspace(arguments + " --quiet")
     predictions = []
-    models = []
+    models: list[Workspace] = []
     with TemporaryDirectory() as directory:
         for t, lines in enumerate(rounds):
             predictions.append(list(workspace.predict(lines)))
