@@ -41,8 +41,14 @@ def test_the_page_names_what_is_in_these_files(name, files):
     assert any(re.search(rf"\b{last}\b", (ROOT / file).read_text()) for file in files)
 
 
-def test_every_folder_of_code_is_on_the_page():
-    folders = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "cpp").rglob("*.cc")}
-    assert folders
-    assert all(f"`{folder}/`" in PAGE for folder in folders)
-    assert len(names_beside_files()) > 40  # the rule for finding names still finds them
+def test_every_file_of_code_is_on_the_page():
+    files = {path.relative_to(ROOT / "cpp").with_suffix("").as_posix() for path in (ROOT / "cpp").rglob("*.*")}
+    tables = re.findall(r"^\| file in `cpp/(\w+)/` .*\n\| ---.*\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    named = {
+        f"{folder}/{name}" for folder, rows in tables for row in rows.splitlines() for name in spans(row.split("|")[1])
+    }
+    assert named == files
+
+
+def test_the_rule_for_finding_names_still_finds_them():
+    assert len(names_beside_files()) > 40
