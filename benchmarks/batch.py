@@ -29,7 +29,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
 
 
 def learnt(settings: dict[str, Any], rounds: int, seed: int = 0) -> OPOLearner:
-    """A learner that has chosen the actions of so many rounds, losses linear in the context."""
+    """A learner after this many rounds, with losses linear in the context."""
     rng = np.random.default_rng(seed)
     hidden = rng.normal(size=(ACTIONS, FEATURES))
     learner = OPOLearner(actions=ACTIONS, seed=seed, **settings)

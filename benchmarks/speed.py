@@ -80,7 +80,7 @@ def write_multiclass(path: Path, case: Case, seed: int = 0) -> Path:
 
 
 def write_words(path: Path, case: Case, seed: int = 0) -> Path:
-    """Logged rounds: each context is about so many words, drawn by Zipf's law; the action's costs depend on them."""
+    """Logged rounds. A context has about this many words, drawn by Zipf's law; the costs of actions depend on them."""
     rng = np.random.default_rng(seed)
     frequencies = np.cumsum(1 / np.arange(1, case.words + 1))
     hidden = rng.normal(size=(case.words, case.actions))

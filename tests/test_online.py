@@ -1,4 +1,4 @@
-"""The online problems: what they say of their costs is so, and the runs can be stopped and gone on with."""
+"""The online problems: their expected costs are right, and runs can be stopped and resumed."""
 
 import json
 from itertools import combinations

@@ -65,7 +65,7 @@ class Options:
         metavar="NAME=FLAGS",
     )
     seeds: int = count(20, "problems of each family")
-    rounds: int | None = count(None, "at most so many, for a try")
+    rounds: int | None = count(None, "at most this many, for a quick try")
     jobs: int = processes()
     out: Path | None = option(None, "(default: results/online/SPLIT)", type=Path, metavar="DIR")
     list: bool = option(False, "show families and explorers, and end")

@@ -8,7 +8,7 @@ import pandas as pd
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 0) -> list[str]:
-    """The lines of a table. The first columns, so many, are aligned left, the others right."""
+    """The lines of a table. That many first columns are aligned left, the others right."""
     rule = [":--" if i < left else "--:" for i in range(len(columns))]
     return ["| " + " | ".join(cells) + " |" for cells in (columns, rule, *rows)]
 

@@ -278,7 +278,7 @@ void opo_cmab::add_policies(py::module_& m)
             return past;
           }));
   m.def("segment_starts", &segment_starts, py::arg("rounds"), py::kw_only(), py::arg("budget"),
-      "The first round of each segment that a budget makes of so many rounds, and their number.");
+      "The first round of each segment into which a budget divides the rounds, and the number of rounds.");
   py::class_<checked_batch>(m, "PolicyBatch", "The policies of many contexts at once, pi_1 first.")
       .def(py::init<std::size_t, std::size_t, double, const py::object&, const py::object&, double,
                std::vector<double>>(),

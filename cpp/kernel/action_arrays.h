@@ -22,7 +22,7 @@ private:
   double* _values;
 };
 
-/// A copy in registers, of so many lanes.
+/// A copy in registers. SIZE: how many lanes.
 template <std::size_t SIZE>
 class in_registers
 {

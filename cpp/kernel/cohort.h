@@ -17,7 +17,7 @@ public:
   /// where there are few rows, as most cohorts have few.
   static constexpr std::size_t TILE = 8;
 
-  std::vector<uint32_t> predictors;  ///< the first that has the values of each row but row 0; from 0, increasing
+  std::vector<uint32_t> predictors;  ///< predictors[r]: the first with the values of row r + 1, increasing
   std::vector<uint32_t> members;     ///< the number of the weight in each column; NONE: it has left
   std::size_t size = 0;              ///< how many members are there
   std::vector<float> values;

@@ -44,7 +44,7 @@ def compare_explorers(
         vw: arguments for all explorers, for example interactions.
         reference: the explorer in use, with which the others are compared (default: the first).
         passes: replays of the log with different random numbers (default: 10 to 40).
-        rounds: estimate the cost of the first so many rounds (default: as many as the log allows, at most 5,000).
+        rounds: estimate the cost of this many first rounds (default: as many as the log allows, at most 5,000).
         seed: of the random numbers.
         jobs: number of processes.
         scheduler: address of a Dask scheduler, to run there instead.
