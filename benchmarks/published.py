@@ -24,13 +24,13 @@ from scipy.stats import wilcoxon
 from tqdm import tqdm
 
 from benchmarks.comparison import tables
-from benchmarks.comparison.algorithms import FLAGS, MARGINS, Params, papers_choice
+from benchmarks.comparison.algorithms import AS_IN_THE_PAPER, FLAGS, MARGINS, Params, papers_choice
 from benchmarks.shared.datasets import PAPER, Dataset, choose
 from benchmarks.shared.program import count, directory, option, parse, processes, write
 from benchmarks.shared.tables import markdown
 
 Reading = Literal["action", "position"]
-OPO = "OPO-CMAB"
+OPO = AS_IN_THE_PAPER["OPO-CMAB"]
 
 
 def merged(x: NDArray[np.float64], actions: int) -> list[tuple[str, float]]:

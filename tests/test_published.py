@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import published
-from benchmarks.comparison import tables
-from benchmarks.comparison.algorithms import ALGORITHMS
+from benchmarks.comparison.algorithms import ALGORITHMS, AS_IN_THE_PAPER
 from benchmarks.shared import datasets
 
 
@@ -24,7 +23,7 @@ def played(dataset, params, reading, seed=0):
 def test_read_by_action_it_is_the_engine_s_algorithm_1(iris, ours, loss):
     params = {"loss": loss, "eta": 10.0, "gamma": 0.1, "learning_rate": 1.0}
     rounds = played(iris, params, "action")
-    flags = ALGORITHMS["OPO-CMAB"].command(iris.actions, params).removeprefix("--cbify 3 ")
+    flags = ALGORITHMS[published.OPO].command(iris.actions, params).removeprefix("--cbify 3 ")
     probabilities = ours(f"{flags} --noconstant --quiet", [r.lines for r in rounds])
     np.testing.assert_allclose([r.policy for r in rounds], probabilities, atol=1e-4)
 
@@ -48,7 +47,7 @@ def test_features_are_merged_as_cbify_merges_them(vw, tmp_path, actions, width):
 
 def test_the_page_puts_the_simulated_losses_in_the_place_of_the_engine_s():
     sets = [1062, 1015, 339]
-    names = ["Supervised", *tables.PAPERS_WINS]
+    names = AS_IN_THE_PAPER.values()
     others = pd.DataFrame([(d, name, 0.5) for d in sets for name in names], columns=["dataset", "algorithm", "mean"])
     simulated = pd.DataFrame(
         [(d, r, 0, loss) for d in sets for r, loss in (("action", 0.9), ("position", 0.1))],

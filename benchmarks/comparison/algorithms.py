@@ -1,15 +1,15 @@
 """The algorithms of the comparison: how VW runs them, the paper's grids and the paper's choices.
 
-A plain name is the algorithm as the paper's published code ran it, faults included. A name with a suffix is ours:
+A plain name is what the explorer's flag does by default, here as in the other tables: OPO-CMAB is --opo_cmab. "(paper)"
+is the algorithm as the paper's published code ran it, faults included; SquareCB and RegCB are the same in both.
 
-- OPO-CMAB is Algorithm 1 (--opo_paper) with VW's importance weights left on, as in the paper's experiments;
-  -unweighted is Algorithm 1 to the letter, whose regression is not weighted; -default is what --opo_cmab does by
-  default.
-- AdaCB is VW's --squarecb --elim, which counts each new minimum instead of each survivor; -fixed is --adacb.
-- FastCB and AdaCB-fixed learn raw costs, as in the paper. -mapped: with --cb_cost_unit range, the default of --fastcb.
+- OPO-CMAB (paper) is Algorithm 1 (--opo_paper) with VW's importance weights left on; "OPO-CMAB, Algorithm 1" is to the
+  letter: its regression is not weighted.
+- AdaCB (paper) is VW's --squarecb --elim, which counts each new minimum instead of each survivor.
+- FastCB (paper) and "AdaCB, raw" learn raw costs, as in the paper. By default --fastcb and --adacb map costs to [0, 1]
+  (--cb_cost_unit range), and so does "SquareCB, mapped".
 - RegCB is VW's elimination variant, RegCB-opt its optimistic one.
-- Under logistic loss the published AdaCB and RegCB read margins as if they were costs, all others map them by the
-  sigmoid. Ours always map them.
+- Under logistic loss AdaCB (paper) and RegCB read margins as if they were costs. The others map them by the sigmoid.
 """
 
 from collections.abc import Mapping
@@ -88,25 +88,27 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     {
         SUPERVISED: Algorithm("", SUPERVISED, logistic="", task="--oaa {actions}"),
         "SquareCB": Algorithm("--squarecb", "SquareCB"),
-        "FastCB": Algorithm(f"--fastcb {RAW_FROM_0_TO_1}", "FastCB", logistic=""),
-        "AdaCB": Algorithm("--squarecb --elim", "AdaCB", logistic=MARGINS),
-        "AdaCB-fixed": Algorithm(f"--adacb {RAW_FROM_0_TO_1}", "AdaCB", logistic=""),
+        "FastCB (paper)": Algorithm(f"--fastcb {RAW_FROM_0_TO_1}", "FastCB", logistic=""),
+        "AdaCB (paper)": Algorithm("--squarecb --elim", "AdaCB", logistic=MARGINS),
+        "AdaCB, raw": Algorithm(f"--adacb {RAW_FROM_0_TO_1}", "AdaCB", logistic=""),
         "RegCB": Algorithm("--regcb", "RegCB", logistic=MARGINS),
         "RegCB-opt": Algorithm("--regcb --regcbopt", "RegCB"),
-        "OPO-CMAB": Algorithm("--opo_cmab --opo_paper --opo_importance_weighted", "OPO-CMAB", logistic=""),
-        "OPO-CMAB-unweighted": Algorithm("--opo_cmab --opo_paper", "OPO-CMAB", logistic=""),
-        "OPO-CMAB-default": Algorithm("--opo_cmab"),
-        "FastCB-mapped": Algorithm("--fastcb"),
-        "FastCB-logistic": Algorithm(f"--fastcb {RAW_FROM_0_TO_1} --loss_function logistic"),
-        "AdaCB-mapped": Algorithm("--adacb"),
-        "SquareCB-mapped": Algorithm("--squarecb --cb_cost_unit range"),
+        "OPO-CMAB (paper)": Algorithm("--opo_cmab --opo_paper --opo_importance_weighted", "OPO-CMAB", logistic=""),
+        "OPO-CMAB, Algorithm 1": Algorithm("--opo_cmab --opo_paper", "OPO-CMAB", logistic=""),
+        "OPO-CMAB": Algorithm("--opo_cmab"),
+        "FastCB": Algorithm("--fastcb"),
+        "FastCB (paper), logistic": Algorithm(f"--fastcb {RAW_FROM_0_TO_1} --loss_function logistic"),
+        "AdaCB": Algorithm("--adacb"),
+        "SquareCB, mapped": Algorithm("--squarecb --cb_cost_unit range"),
         "epsilon-greedy": Algorithm(""),
         "bag": Algorithm("--bag 5"),
         "cover": Algorithm("--cover 5"),
         "softmax": Algorithm("--softmax"),
     }
 )
-IN_THE_PAPER = tuple(GRIDS)
+AS_IN_THE_PAPER = {  # by the paper's names, ours
+    name: f"{name} (paper)" if f"{name} (paper)" in ALGORITHMS else name for name in GRIDS
+}
 TUNED = tuple(name for name, a in ALGORITHMS.items() if a.paper)
 
 

@@ -7,11 +7,11 @@ import pandas as pd
 from opo_cmab.compare.rows import Row
 from scipy.stats import kendalltau
 
-from benchmarks.comparison.algorithms import ALGORITHMS, PARAMS, SUPERVISED, Params, papers_choice
+from benchmarks.comparison.algorithms import ALGORITHMS, AS_IN_THE_PAPER, PARAMS, SUPERVISED, Params, papers_choice
 from benchmarks.shared import ranking
 from benchmarks.shared.datasets import LeftOut
 
-# What the paper says in words about its three pictures, best first, and about its table of differences.
+# What the paper says in words about its three pictures, best first, and about its table of differences. Its names.
 PAPERS_ORDER = {
     1084: ("Supervised", "OPO-CMAB", "RegCB", "FastCB", "SquareCB", "AdaCB"),
     1062: ("Supervised", "FastCB", "OPO-CMAB", "AdaCB", "RegCB", "SquareCB"),
@@ -119,15 +119,17 @@ def words_of_the_paper(pv_loss: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for dataset, order in PAPERS_ORDER.items():
         means = pv_loss[pv_loss["dataset"] == dataset].set_index("algorithm")["mean"]
-        if not set(order) <= set(means.index):
+        names = [AS_IN_THE_PAPER[name] for name in order]
+        if not set(names) <= set(means.index):
             continue
-        here = means[list(order)].sort_values(kind="stable")
+        means = means[names].set_axis(order)
+        here = means.sort_values(kind="stable")
         rows.append(
             {
                 "dataset": dataset,
                 "paper": ", ".join(order),
                 "here": ", ".join(f"{name} {mean:.3f}" for name, mean in here.items()),
-                "kendall_tau": kendalltau(range(len(order)), means[list(order)]).statistic,
+                "kendall_tau": kendalltau(range(len(order)), means).statistic,
             }
         )
     return pd.DataFrame(rows, columns=["dataset", "paper", "here", "kendall_tau"])
@@ -136,10 +138,10 @@ def words_of_the_paper(pv_loss: pd.DataFrame) -> pd.DataFrame:
 def wins_as_the_paper_counts(losses: pd.DataFrame) -> pd.DataFrame:
     """On how many sets each of the paper's explorers has the lowest mean loss among them. The published code gives a
     tie to the first by name."""
-    names = sorted(set(PAPERS_WINS) & set(losses))
+    names = [name for name in sorted(PAPERS_WINS) if AS_IN_THE_PAPER[name] in losses]
     if not names:
         return pd.DataFrame()
-    among = losses[names]
+    among = losses[[AS_IN_THE_PAPER[name] for name in names]].set_axis(names, axis=1)
     lowest = among.eq(among.min(axis=1), axis=0)
     first = among.idxmin(axis=1).value_counts()
     return pd.DataFrame(

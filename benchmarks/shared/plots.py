@@ -19,8 +19,8 @@ COLOURS = {
     "cover": "#e377c2",
     "softmax": "#f0a030",
 }
-DASHES = {"Supervised": "4 2", "-default": "1 1.5", "-mapped": "3 1"} | dict.fromkeys(
-    ("-fixed", "-opt", "-unweighted"), "5 2"
+DASHES = {"Supervised": "4 2", "(paper)": "5 2", ", Algorithm 1": "1 1.5"} | dict.fromkeys(
+    ("-opt", ", mapped", ", raw", ", logistic"), "3 1"
 )
 
 

@@ -19,7 +19,7 @@ EXPLORERS: Mapping[str, str] = MappingProxyType(
 )
 #: Further names that may be given.
 MORE_EXPLORERS: Mapping[str, str] = MappingProxyType(
-    {"bag": "--bag 5", "AdaCB-fixed": "--adacb", "softmax": "--softmax"}
+    {"bag": "--bag 5", "AdaCB": "--adacb", "softmax": "--softmax"}
 )
 # What the comparison decides itself.
 OURS = (
