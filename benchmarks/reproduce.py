@@ -8,7 +8,7 @@ that come with scikit-learn, also used when no other can be had. OpenML's sets c
 the environment moves it; it must be writable), then from its server. Nominal values are integer codes, missing ones 0,
 columns that OpenML marks as ignored are left out.
 
-Results, in OUT: report.html, a page with everything; report.md, its main figures; pv_loss, best_params, summary, pairs
+Results, in OUT: report.html, a page with everything and a curve for each set; report.md, its main figures; pv_loss, best_params, summary, pairs
 and differences as CSV and LaTeX; plots/; runs.jsonl, a line for each finished run. Killed and started again, it goes on
 where it was.
 """
@@ -23,9 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 import pandas as pd
-from joblib import Parallel, delayed
 from opo_cmab.compare.rows import Row, Rows
-from tqdm import tqdm
 
 from benchmarks.comparison import plots, report, tables
 from benchmarks.comparison.algorithms import ALGORITHMS, SUPERVISED, Params, papers_choice
@@ -150,7 +148,7 @@ def evaluate(
     return run_missing(orders, plan.out / "runs.jsonl", workers, "permutations")
 
 
-def write(plan: Plan, tuning: list[Row], test: list[Row], left_out: LeftOut, jobs: int) -> pd.DataFrame:
+def write(plan: Plan, tuning: list[Row], test: list[Row], left_out: LeftOut) -> pd.DataFrame:
     """Tables, plots and the report; the summary of them all."""
     runs, failed = tables.complete(test)
     if set(runs["algorithm"]) <= {SUPERVISED}:
@@ -168,15 +166,9 @@ def write(plan: Plan, tuning: list[Row], test: list[Row], left_out: LeftOut, job
         found["best_params"] = tables.best_params(tuning)
     for name, table in found.items():
         write_table(table, plan.out / name)
-    names = dict(zip(runs["dataset"], runs["name"], strict=True))
-    pictures = {"ranks": plots.critical_difference(losses)} if losses.shape[1] > 1 else {}
+    pictures = {"ranks": plots.rank_diagram(losses)} if losses.shape[1] > 1 else {}
     if differences.notna().all(axis=None):
         pictures["differences"] = plots.differences(differences)
-    draw = Parallel(n_jobs=jobs, return_as="generator")
-    groups = list(runs.groupby("dataset", sort=False))
-    drawn = draw(delayed(plots.curves)(group, f"{did} {names[did]}") for did, group in groups)
-    for (did, _), picture in zip(groups, tqdm(drawn, desc="plotting", total=len(groups), unit="set"), strict=True):
-        pictures[f"curves-{did}"] = picture
     (plan.out / "plots").mkdir(exist_ok=True)
     for name, picture in pictures.items():
         (plan.out / "plots" / f"{name}.svg").write_text(picture)
@@ -249,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if len(Rows(plan.out / "runs.jsonl", key)) > before:  # or else only the pages are written again
         with (plan.out / "sessions.jsonl").open("a") as file:
             file.write(json.dumps(session) + "\n")
-    summary = write(plan, tuning, test, left_out, options.jobs)
+    summary = write(plan, tuning, test, left_out)
     for reason, names in left_out.items():
         print(f"Left out, {reason}: {', '.join(names)}")
     print(summary.round(4).to_string(index=False))

@@ -164,8 +164,6 @@ def test_ranks_share_ties_and_comparisons_count_sets():
     assert ranking.pairs(losses.assign(b=losses["a"])).loc[0, "p"] == 1
 
 
-def test_holm_and_nemenyi_equal_published_numbers():
-    # Holm's correction as R's p.adjust gives it; Nemenyi's q of 10 algorithms is 3.164 (Demsar 2006, Table 5a).
+def test_holm_equals_published_numbers():
+    # As R's p.adjust gives them.
     np.testing.assert_allclose(ranking.holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
-    losses = pd.DataFrame(np.zeros((30, 10)))
-    assert ranking.critical_difference(losses) == pytest.approx(3.164 * np.sqrt(10 * 11 / (6 * 30)), abs=1e-3)

@@ -198,10 +198,20 @@ def test_wins_go_to_the_first_by_name_as_in_the_published_code():
     assert wins["alone_or_tied"].to_dict() == {"AdaCB": 1, "SquareCB": 2}
 
 
-def test_bars_join_the_ranks_within_the_critical_difference():
-    ranks = pd.Series([1.0, 1.5, 2.4, 4.0])
-    assert plots._groups(ranks, 1.0) == [(1.0, 1.5), (1.5, 2.4)]
-    assert plots._groups(ranks, 0.1) == []
+def test_a_bar_of_the_rank_diagram_joins_exactly_those_that_the_test_of_pairs_calls_level():
+    """FastCB is always a little worse than SquareCB. AdaCB is as often better as worse than both: two bars, not one."""
+    rng = np.random.default_rng(0)
+    a, noise = rng.uniform(size=60), rng.normal(size=30)
+    up_and_down = np.concatenate([noise, -noise])
+    losses = pd.DataFrame({"SquareCB": a, "FastCB": a + 0.01, "AdaCB": a + up_and_down, "bag": a + 5})
+    level = ranking.p_values(losses) >= ranking.LEVEL
+    pairs = {frozenset((i, j)) for i in losses for j in losses if i != j and level.loc[i, j]}
+    assert pairs == {frozenset(pair) for pair in (("SquareCB", "AdaCB"), ("FastCB", "AdaCB"))}
+    picture = plots.rank_diagram(losses)
+    bars = re.findall(r'<path d="([^"]*)"[^>]*style="[^"]*stroke: #555555; stroke-width: 2', picture)
+    dots = [len(re.findall(r"[ML] ", bar)) for bar in bars]
+    assert dots == [2, 2]
+    assert plots.rank_diagram(losses) == picture
 
 
 def test_without_data_the_builtin_suite_runs_and_says_so(monkeypatch, tmp_path, capsys):
@@ -279,6 +289,24 @@ addEventListener("load", async () => {
   const images = [...document.querySelectorAll("img.plot")];
   await Promise.all(images.map(image => image.decode()));
   const plots = images.map(image => [image.naturalWidth, image.getBoundingClientRect().width, image.checkVisibility()]);
+  const all = selector => [...document.querySelectorAll(selector)];
+  const seen = kind => all(`.curves svg svg .${kind}`).filter(part => part.checkVisibility({visibilityProperty: true})).length;
+  const press = name => all(".legend button").find(button => button.textContent === name).click();
+  const counts = [[seen("line"), seen("band")]];
+  for (const name of ["RegCB", "bands", "none", "RegCB", "all", "bands"]) {
+    press(name);
+    counts.push([seen("line"), seen("band")]);
+  }
+  const svg = document.querySelector(".curves svg"), box = svg.getBoundingClientRect();
+  const move = {clientX: box.right - 10, clientY: box.bottom - 20};
+  svg.dispatchEvent(new PointerEvent("pointermove", move));
+  const tip = document.getElementById("tip");
+  const hover = [tip.hidden, tip.firstChild.textContent, all("#tip tr").map(row => row.textContent), seen("band")];
+  svg.dispatchEvent(new PointerEvent("pointerleave"));
+  hover.push(tip.hidden, seen("band"));
+  const heat = all("#differences tbody td.better, #differences tbody td.worse").map(cell =>
+    [cell.className, cell.textContent, getComputedStyle(cell).backgroundColor]);
+  const wide = document.documentElement.scrollWidth - innerWidth;
   const tables = [...document.querySelectorAll("table.sortable")];
   const sorted = tables.map(table => [...table.rows[0].cells].map((head, i) => {
     const column = () => [...table.tBodies[0].rows].map(row => row.cells[i].textContent.trim());
@@ -287,18 +315,54 @@ addEventListener("load", async () => {
   }));
   const found = document.createElement("pre");
   found.id = "found";
-  found.textContent = JSON.stringify({plots, sorted, error: document.body.dataset.error ?? null});
+  found.textContent = JSON.stringify({plots, counts, hover, heat, wide, sorted, error: document.body.dataset.error ?? null});
   document.body.append(found);
 });
 </script>
 """
 
 
-def test_the_report_in_a_real_browser(whole, tmp_path):
-    found = look((whole / "report.html").read_text(), LOOK, tmp_path)
+@pytest.fixture(scope="module")
+def opened(whole, tmp_path_factory):
+    """The report in a real browser, on a narrow screen."""
+    found = look((whole / "report.html").read_text(), LOOK, tmp_path_factory.mktemp("browser"), "--window-size=500,900")
     assert found["error"] is None
-    assert len(found["plots"]) == 2 + 2  # ranks, differences, and a curve for each set
-    assert all(natural > 0 and width > 100 and visible for natural, width, visible in found["plots"])
+    return found
+
+
+def test_the_report_shows_its_pictures_and_fits_a_narrow_screen(opened):
+    assert len(opened["plots"]) == 2  # ranks and differences
+    assert all(natural > 0 and width > 100 and visible for natural, width, visible in opened["plots"])
+    assert opened["wide"] <= 0
+
+
+def test_curves_of_the_report_can_be_switched_on_and_off_and_have_bands_on_demand(opened):
+    # Two sets, three algorithms: first; RegCB off; bands on; none; RegCB alone; all; bands off.
+    assert opened["counts"] == [[6, 0], [4, 0], [4, 4], [0, 0], [2, 2], [6, 6], [6, 0]]
+
+
+def test_pointing_at_a_curve_of_the_report_shows_the_values_there(opened, whole):
+    hidden, examples, lines, bands, hidden_after, bands_after = opened["hover"]
+    assert (hidden, hidden_after, bands, bands_after) == (False, True, 1, 0)
+    table = pd.read_csv(whole / "pv_loss.csv")
+    at_the_end = table[table["dataset"] == table["dataset"].iloc[0]].sort_values("mean", kind="stable")
+    assert examples == "150 examples"
+    shown = {re.split(r"(?=\d\.)", line)[0]: float(re.split(r"(?=\d\.)", line)[1].split()[0]) for line in lines}
+    assert shown == pytest.approx(dict(zip(at_the_end["algorithm"], at_the_end["mean"], strict=True)), abs=6e-4)
+
+
+def test_the_differences_of_the_report_are_a_heat_map(opened, whole):
+    table = pd.read_csv(whole / "differences.csv").drop(columns="dataset")
+    cells = [(name.split()[0], float(text), colour) for name, text, colour in opened["heat"]]
+    assert sorted(value for _, value, _ in cells) == sorted(table.to_numpy().ravel().round(3))
+    assert all((name == "better") == (value < 0) for name, value, _ in cells)
+    strength = {abs(value): float(re.findall(r"[0-9.]+", colour)[-1]) for _, value, colour in cells}
+    assert [strength[value] for value in sorted(strength)] == sorted(strength.values())
+    assert len(set(strength.values())) > 1
+
+
+def test_the_tables_of_the_report_are_sorted_by_a_click(opened):
+    found = opened
     assert len(found["sorted"]) == 3
     for table in found["sorted"]:
         for up, down in table:

@@ -8,17 +8,46 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from opo_cmab.compare.rows import Row
 
-from benchmarks.comparison import tables
+from benchmarks.comparison import plots, tables
 from benchmarks.comparison.algorithms import ALGORITHMS, SUPERVISED
 from benchmarks.comparison.plan import SUITES, Plan
-from benchmarks.shared import plots, ranking
+from benchmarks.shared import ranking
 from benchmarks.shared.datasets import LeftOut
+from benchmarks.shared.plots import colour, dashes
 from benchmarks.shared.tables import as_text, markdown
+
+SHOWN_FIRST = 7  # explorers whose curves the page shows before a reader chooses others
 
 
 def image(svg: str) -> str:
     """As an address that holds the picture itself: its ids and styles cannot meet those of another."""
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+
+
+def curves(runs: pd.DataFrame, names: Sequence[str], order: Sequence[str]) -> Row:
+    """What the page draws the curves from. It first shows the baseline and the explorers that rank best."""
+    first = {SUPERVISED, *order[:SHOWN_FIRST]}
+    return {
+        "algorithms": [
+            {"name": name, "colour": _colour(name), "dashes": dashes(name), "shown": name in first} for name in names
+        ],
+        "sets": [
+            {"title": f"{did} {rows['name'].iloc[0]}", "rounds": plots.shown_rounds(n), "curves": plots.curves(rows)}
+            for did, rows in runs.groupby("dataset", sort=False)
+            for n in [int(rows["rows"].iloc[0])]
+        ],
+    }
+
+
+def _colour(name: str) -> str:
+    """The baseline is in the colour of the text, which a dark page has light."""
+    return "currentColor" if name == SUPERVISED else colour(name)
+
+
+def heat(differences: pd.DataFrame) -> tuple[float, pd.DataFrame]:
+    """How strong a cell is coloured, from 0 to 100; the difference at which it is 100, beyond which few are."""
+    full = float(differences.abs().stack().quantile(0.95)) or 1.0
+    return full, (100 * differences.abs() / full).clip(upper=100).round()
 
 
 def verdict(losses: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
@@ -97,11 +126,13 @@ def render(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters["image"] = image
-    environment.globals |= {"colour": plots.colour, "dashes": plots.dashes, "len": len}
+    environment.globals |= {"len": len}
     datasets = runs.drop_duplicates("dataset").set_index("dataset")[["name", "rows", "features", "actions"]]
     order = list(found["summary"]["algorithm"])
     names = [name for name in ALGORITHMS if name in set(runs["algorithm"])]
     pv_loss = found["pv_loss"].set_index(["dataset", "algorithm"])
+    differences = found["differences"].set_index("dataset")
+    full, shades = heat(differences)
     return environment.get_template("report.html").render(
         title=SUITES[plan.suite].title,
         plan=plan,
@@ -125,5 +156,9 @@ def render(
         wins=tables.wins_as_the_paper_counts(losses).to_dict("records") if plan.suite == "paper" else [],
         best=found["best_params"].to_dict("records") if "best_params" in found else [],
         pictures=pictures,
+        curves=curves(runs, names, order),
+        differences=differences,
+        full=full,
+        shades=shades,
         left_out=left_out,
     )

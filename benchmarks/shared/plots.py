@@ -6,18 +6,19 @@ from io import StringIO
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-# A colour for each algorithm of the paper, shared by its variants; the line tells these apart.
+# A colour for each algorithm, shared by its variants; the line tells these apart. The first eight are Okabe and Ito's,
+# which people who do not see red or green can tell apart too.
 COLOURS = {
     "Supervised": "#222222",
-    "SquareCB": "#8e6bbf",
-    "FastCB": "#3a923a",
-    "AdaCB": "#8c5a3c",
-    "RegCB": "#1f9fb4",
-    "OPO-CMAB": "#d62728",
+    "OPO-CMAB": "#d55e00",
+    "FastCB": "#009e73",
+    "AdaCB": "#cc79a7",
+    "SquareCB": "#0072b2",
+    "RegCB": "#56b4e9",
+    "bag": "#e69f00",
     "epsilon-greedy": "#7f7f7f",
-    "bag": "#bcbd22",
-    "cover": "#e377c2",
-    "softmax": "#f0a030",
+    "cover": "#8c5a3c",
+    "softmax": "#a8a200",
 }
 DASHES = {"Supervised": "4 2", "(paper)": "5 2", ", Algorithm 1": "1 1.5"} | dict.fromkeys(
     ("-opt", ", mapped", ", raw", ", logistic"), "3 1"

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import friedmanchisquare, studentized_range, wilcoxon
+from scipy.stats import friedmanchisquare, wilcoxon
 
 LEVEL = 0.05
 
@@ -23,12 +23,6 @@ def friedman(losses: pd.DataFrame) -> float:
     return float(friedmanchisquare(*losses.to_numpy().T).pvalue) if losses.shape[1] >= 3 else float("nan")
 
 
-def critical_difference(losses: pd.DataFrame) -> float:
-    """Nemenyi: two average ranks that are further apart than this differ at level 0.05."""
-    n, k = losses.shape
-    return float(studentized_range.ppf(1 - LEVEL, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n)))
-
-
 def pairs(losses: pd.DataFrame) -> pd.DataFrame:
     """For every two algorithms: on how many sets the first is better, equal and worse, and the p-value of Wilcoxon's
     signed-rank test over the sets, raw and after Holm's correction for the number of pairs."""
@@ -39,6 +33,14 @@ def pairs(losses: pd.DataFrame) -> pd.DataFrame:
         rows.append((first, second, (d < 0).sum(), (d == 0).sum(), (d > 0).sum(), p))
     table = pd.DataFrame(rows, columns=["first", "second", "better", "equal", "worse", "p"])
     return table.assign(p_holm=holm(table["p"].to_numpy(float)))
+
+
+def p_values(losses: pd.DataFrame) -> pd.DataFrame:
+    """The corrected p-values of `pairs` as a symmetric matrix."""
+    matrix = pd.DataFrame(1.0, index=losses.columns, columns=losses.columns)
+    for first, second, p in pairs(losses)[["first", "second", "p_holm"]].itertuples(index=False):
+        matrix.loc[first, second] = matrix.loc[second, first] = p
+    return matrix
 
 
 def holm(p_values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
