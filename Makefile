@@ -69,9 +69,10 @@ docs: $(VENV)/docs-tools  ## the documentation site, into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "== To look at it: $(BIN)/python -m http.server --directory build/site"
 
-# The figures of README.md and docs/which-explorer.md from docs/results/*.csv, and the output of the examples.
-figures: $(VENV)/installed $(VENV)/test-tools  ## writes the figures and outputs on the pages
-	$(BIN)/python docs/figures.py
+# Tables and pictures of README.md and docs from docs/results/*.csv, and the output of the examples.
+# RESULTS="results/online/report results/bakeoff" copies these to docs/results first.
+figures: $(VENV)/installed $(VENV)/test-tools  ## writes the figures and outputs on the pages (RESULTS=...)
+	$(BIN)/python -m benchmarks.figures $(RESULTS)
 	$(BIN)/python docs/examples/run.py
 
 lint: $(VENV)/installed $(VENV)/lint-tools  ## style, types, stubs against their modules, workflows

@@ -8,9 +8,9 @@ that come with scikit-learn, also used when no other can be had. OpenML's sets c
 the environment moves it; it must be writable), then from its server. Nominal values are integer codes, missing ones 0,
 columns that OpenML marks as ignored are left out.
 
-Results, in OUT: report.html, a page with everything and a curve for each set; report.md, its main figures; pv_loss, best_params, summary, pairs
-and differences as CSV and LaTeX; plots/; runs.jsonl, a line for each finished run. Killed and started again, it goes on
-where it was.
+Results, in OUT: report.html, a page with everything, the curves too; report.md, its main figures; pv_loss, best_params,
+summary, pairs and differences as CSV and LaTeX; plots/; runs.jsonl, a line for each finished run. Killed and started
+again, it goes on where it was.
 """
 
 import json

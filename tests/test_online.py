@@ -141,7 +141,13 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_table(tmp_path, capsys
     table = without_times(tmp_path / "online.csv")
     assert list(table["explorer"]) != []
     assert (tmp_path / "online.tex").exists()
-    assert "<svg" in (tmp_path / "online.svg").read_text()
+    curves, found = pd.read_csv(tmp_path / "online-curves.csv"), pd.read_csv(tmp_path / "online.csv")
+    assert list(curves) == ["family", "round", "OPO-CMAB", "SquareCB"]
+    ends = curves.groupby("family").last()
+    for name in ("OPO-CMAB", "SquareCB"):
+        shares = found.set_index("explorer").loc[name, ["certain", "few"]].astype(float)
+        assert ends[name].to_dict() == pytest.approx(shares.to_dict(), abs=1e-4)
+    assert report.picture(curves, found) == (tmp_path / "online.svg").read_text()
     path = tmp_path / "runs.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     assert len(lines) == len({simulate.key(json.loads(line)) for line in lines}) == 2 * 3 * 4

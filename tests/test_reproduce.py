@@ -290,7 +290,8 @@ addEventListener("load", async () => {
   await Promise.all(images.map(image => image.decode()));
   const plots = images.map(image => [image.naturalWidth, image.getBoundingClientRect().width, image.checkVisibility()]);
   const all = selector => [...document.querySelectorAll(selector)];
-  const seen = kind => all(`.curves svg svg .${kind}`).filter(part => part.checkVisibility({visibilityProperty: true})).length;
+  const visible = part => part.checkVisibility({visibilityProperty: true});
+  const seen = kind => all(`.curves svg svg .${kind}`).filter(visible).length;
   const press = name => all(".legend button").find(button => button.textContent === name).click();
   const counts = [[seen("line"), seen("band")]];
   for (const name of ["RegCB", "bands", "none", "RegCB", "all", "bands"]) {
@@ -315,7 +316,8 @@ addEventListener("load", async () => {
   }));
   const found = document.createElement("pre");
   found.id = "found";
-  found.textContent = JSON.stringify({plots, counts, hover, heat, wide, sorted, error: document.body.dataset.error ?? null});
+  const error = document.body.dataset.error ?? null;
+  found.textContent = JSON.stringify({plots, counts, hover, heat, wide, sorted, error});
   document.body.append(found);
 });
 </script>

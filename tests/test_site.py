@@ -2,7 +2,6 @@
 
 import functools
 import http.server
-import importlib.util
 import json
 import os
 import queue
@@ -80,15 +79,6 @@ def test_the_site_has_every_page_and_loads_nothing_from_elsewhere(site):
         assert loaded == [], path
         prose = re.sub(r"<(code|pre|script)\b.*?</\1>", "", text, flags=re.DOTALL)
         assert not re.search(r"arithmatex|\$\\|\\(frac|sqrt|pi|beta|hat)\b", prose), path  # all formulas are rendered
-
-
-def test_the_figures_on_the_pages_are_those_of_the_results():
-    spec = importlib.util.spec_from_file_location("figures", ROOT / "docs" / "figures.py")
-    figures = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(figures)
-    assert "<!-- figures: " in figures.PAGES[1].read_text()
-    for page in figures.PAGES:
-        assert figures.fill(page.read_text()) == page.read_text(), f"{page.name} is behind docs/results: make figures"
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ Problems are of 12 families (docs/online.md), each in three variants with other 
 chosen on the splits "choose" and "seen", and reported on "report". The measure is regret as a share of that of playing
 at random.
 
-Results, in OUT: online.md, online.csv, online.tex and online.svg; by_family.csv and .tex; runs.jsonl, a line for each
-finished run. Killed and started again, it goes on where it was.
+Results, in OUT: online.md, online.csv, online.tex and online.svg, and online-curves.csv that it is drawn from;
+by_family.csv and .tex; runs.jsonl, a line for each finished run. Killed and started again, it goes on where it was.
 """
 
 import argparse
@@ -104,7 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_table(report.by_family(runs), out / "by_family")
     text = report.in_markdown(runs, found, options.split, where())
     (out / "online.md").write_text(text)
-    (out / "online.svg").write_text(report.picture(runs, found))
+    curves = report.curves(runs, found)
+    curves.to_csv(out / "online-curves.csv", index=False)
+    (out / "online.svg").write_text(report.picture(curves, found))
     print(text)
 
 

@@ -14,7 +14,8 @@ from benchmarks.online.problems import FAMILIES
 from benchmarks.shared import plots, ranking
 from benchmarks.shared.tables import markdown
 
-SHOWN = (OURS, "SquareCB", "FastCB", "RegCB-opt", "epsilon-greedy")  # in the picture, and the best peer
+SHOWN = (OURS, "FastCB", "AdaCB", "SquareCB", "bag", "RegCB-opt", "epsilon-greedy")  # in the picture, and the best peer
+COLOUR_OF_PEER = "#6a3d9a"
 COLUMNS = 4  # of the picture
 
 
@@ -163,44 +164,57 @@ def shown(found: pd.DataFrame) -> list[str]:
     return names + peers[:1]
 
 
+def curves(runs: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """The regret up to a few rounds of each family, the mean over the seeds: a column for each explorer of the picture,
+    empty where it cannot play."""
+    played = runs[runs["share"].notna()]
+    tables = []
+    for family, rows in played.groupby("family", sort=False):
+        means = {name: np.mean(own["curve"].tolist(), axis=0) for name, own in rows.groupby("explorer")}
+        rounds = rows["rounds"].iloc[0]
+        columns = {name: means.get(name, np.full(len(rounds), np.nan)) for name in shown(found)}
+        tables.append(pd.DataFrame({"family": family, "round": rounds, **columns}))
+    return pd.concat(tables).round(4)
+
+
 def _colour(name: str) -> str:
-    return plots.COLOURS.get(name.removesuffix("-opt"), "#1f5fb4")
+    return COLOUR_OF_PEER if name in PEERS else plots.colour(name)
 
 
-def picture(runs: pd.DataFrame, found: pd.DataFrame) -> str:
-    """The regret up to each round, a small picture for each family: the mean over the seeds, with a band of its 95 %
-    interval."""
-    families = list(runs["family"].unique())
-    names = shown(found)
-    high = -(-(len(families) + 1) // COLUMNS)  # one is for the legend
+def picture(curves: pd.DataFrame, found: pd.DataFrame) -> str:
+    """The curves, a small picture for each family, and the mean regret share over all of them in the legend."""
+    families = list(curves["family"].unique())
+    means = found.set_index("explorer")["mean"]
+    names = sorted(curves.columns[2:], key=lambda name: means.fillna(9).get(name, 9))
+    high = -(-len(families) // COLUMNS)
     with rc_context({"font.size": 9, "font.family": "sans-serif"}):
-        figure = Figure(figsize=(2.6 * COLUMNS, 2.1 * high), layout="constrained")
-        places = figure.subplots(high, COLUMNS, squeeze=False).ravel()
+        figure = Figure(figsize=(2.6 * COLUMNS, 2.0 * high + 0.6), layout="constrained")
+        places = figure.subplots(high, COLUMNS, squeeze=False, sharey=True).ravel()
         lines = {}
         for axes, family in zip(places, families, strict=False):
-            for name in names:
-                rows = runs[(runs["family"] == family) & (runs["explorer"] == name) & runs["share"].notna()]
-                if rows.empty:
-                    continue
-                curves = np.array(rows["curve"].tolist())
-                rounds, mean = rows["rounds"].iloc[0], curves.mean(axis=0)
-                band = np.array([interval(pd.Series(at))[1] for at in curves.T])
-                width = 2.2 if name == OURS else 1.3
-                (lines[name],) = axes.plot(
-                    rounds, mean, color=_colour(name), linewidth=width, zorder=3 - (name != OURS)
-                )
-                axes.fill_between(rounds, mean - band, mean + band, color=_colour(name), alpha=0.12, linewidth=0)
-            last = max(runs.loc[runs["family"] == family, "rounds"].dropna().iloc[0])
-            (lines[UNIFORM],) = axes.plot([0, last], [0, 1], color="#999999", linewidth=1, linestyle=":")
+            rows = curves[curves["family"] == family]
+            last = rows["round"].iloc[-1]
+            for name in reversed(names):  # the best on top
+                style = {"linewidth": 2.4, "zorder": 3} if name == OURS else {"linewidth": 1.3}
+                (lines[name],) = axes.plot(rows["round"], rows[name], color=_colour(name), **style)
+            (lines[UNIFORM],) = axes.plot([0, last], [0, 1], color="#444444", linewidth=1, linestyle=":")
             axes.set_title(FAMILIES[family].title, fontsize=10)
             axes.set_xlim(0, last)
-            axes.set_ylim(0, 1)
+            axes.set_ylim(0, 0.7)
             axes.set_xticks([0, last // 2, last], [f"{n:,}" for n in (0, last // 2, last)])
             axes.grid(color="#eeeeee")
             axes.spines[["top", "right"]].set_visible(False)
         for axes in places[len(families) :]:
             axes.set_axis_off()
-        places[len(families)].legend(lines.values(), lines.keys(), frameon=False, loc="center left")
+        labels = {name: f"{name}  {means[name]:.2f}" if name in means else name for name in [*names, UNIFORM]}
+        figure.legend(
+            [lines[name] for name in labels],
+            list(labels.values()),
+            loc="outside upper center",
+            ncols=5,
+            frameon=False,
+            title="explorer, and its mean regret share over the families: 0 is perfect, 1 is random",
+        )
         figure.supxlabel("rounds", fontsize=9)
-        figure.supylabel("regret, as a share of that of playing at random", fontsize=9)
+        figure.supylabel("regret so far, as a share of that of playing at random", fontsize=9)
     return plots.svg(figure, "online")

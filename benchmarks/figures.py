@@ -1,0 +1,229 @@
+"""The README's and the docs' figures from the data in docs/results: python -m benchmarks.figures.
+
+Tables stand on the pages between <!-- figures:NAME --> and <!-- /figures -->; what is between is written anew. NAME is
+one of TABLES. Pictures are drawn again from the same data.
+
+With results, as results/online/report or results/bakeoff, their pages and data are first copied to docs/results: a new
+measurement is one command and one commit.
+"""
+
+import math
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks import speed
+from benchmarks.comparison import plots, tables
+from benchmarks.online import report as online
+from benchmarks.online.explorers import MAPPED_EXPLORERS, OURS, PEERS, VW_EXPLORERS
+from benchmarks.shared import ranking
+from benchmarks.shared.program import option, parse
+from benchmarks.shared.tables import markdown
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "docs" / "results"
+MARKED = re.compile(r"(<!-- figures:([\w-]+) -->\n)(.*?)(<!-- /figures -->)", re.DOTALL)
+MARKER = re.compile(r"<!-- (?:figures:[\w-]+|/figures) -->")
+# The explorers of the table, beside the best peer.
+EXPLORERS = (OURS, "FastCB", "AdaCB", "SquareCB, mapped", "SquareCB", "bag", "RegCB-opt", "epsilon-greedy")
+# What a user would call the problems of each family.
+PROBLEMS = {
+    "certain": "clicks are certain, few contexts",
+    "change": "preferences change half way",
+    "noisy": "noisy clicks",
+    "rare": "rare clicks",
+    "linear": "dense features, expected cost linear",
+    "items": "items known by their features, others on offer each round",
+    "many": "many actions that share no features",
+    "units": "costs of hundreds (milliseconds, cents)",
+    "heavy": "heavy-tailed costs",
+    "revenue": "rare sales of different value",
+    "delayed": "costs come in batches",
+    "few": "a hundred rounds",
+}
+
+
+def read(name: str) -> pd.DataFrame:
+    return pd.read_csv(DATA / f"{name}.csv")
+
+
+def losses_of(name: str) -> pd.DataFrame:
+    """Of a comparison: the mean losses, a row for each data set, a column for each explorer."""
+    return tables.by_dataset(read(name), "mean")
+
+
+def flags_of(name: str) -> str:
+    flags = (VW_EXPLORERS | MAPPED_EXPLORERS)[name]
+    return f"`{flags}`" if flags else "none"
+
+
+def best_peer(found: pd.DataFrame) -> str | None:
+    """Of those that play all families, by its mean; ours with a regression of one's own is no peer."""
+    peers = [name for name in found.dropna(subset="mean").index if name in PEERS and name != "OPOLearner"]
+    return min(peers, key=lambda name: found.loc[name, "mean"], default=None)
+
+
+def _lowest_in_bold(values: Sequence[float], of: Sequence[bool]) -> list[str]:
+    """With three digits; the lowest of those that are in the contest is bold."""
+    lowest = min((value for value, within in zip(values, of, strict=True) if within), default=math.nan)
+    return [
+        "-" if math.isnan(value) else f"**{value:.3f}**" if within and value == lowest else f"{value:.3f}"
+        for value, within in zip(values, of, strict=True)
+    ]
+
+
+def online_table() -> list[str]:
+    """The explorers by mean regret share on the online problems, and their mean loss on the bake-off's data sets."""
+    found = read("online").set_index("explorer")
+    found = found.loc[[name for name in found.index if name in EXPLORERS or name == best_peer(found)]]
+    of_vw = [name in EXPLORERS for name in found.index]
+    losses = losses_of("bakeoff").mean().reindex(found.index)
+    in_bold = [_lowest_in_bold(column.tolist(), of_vw) for column in (found["mean"], losses)]
+    rows = [
+        [
+            str(row.Index),
+            flags_of(str(row.Index)) if row.Index in EXPLORERS else "not VW",
+            share,
+            "" if row.Index == OURS else f"{row.difference:+.3f} ± {row.half_width:.3f}",
+            loss,
+            f"{row.ms_a_round:.2f}",
+        ]
+        for row, share, loss in zip(found.itertuples(), *in_bold, strict=True)
+    ]
+    columns = ["explorer", "flags", "online: regret share", f"difference to {OURS}", "data sets: mean loss"]
+    return markdown([*columns, "online: ms a round, in Python"], rows, left=2)
+
+
+def families_table() -> list[str]:
+    """For each kind of problem the regret share of ours, of the best of VW's others, and of the best peer."""
+    found = read("online").set_index("explorer")
+    others = found.loc[[name for name in EXPLORERS if name != OURS and name in found.index]]
+    peer = best_peer(found)
+    rows = []
+    for family in (family for family in PROBLEMS if family in found):
+        best = str(others[family].idxmin())
+        values = [found.loc[name, family] for name in (OURS, best, *([peer] if peer else []))]
+        ours, other, *of_peer = _lowest_in_bold(values, [True, True, False][: len(values)])
+        rows.append([PROBLEMS[family], ours, f"{other} {best}", *of_peer])
+    return markdown(["your problem", OURS, "best of the others in VW", *([peer] if peer else [])], rows, left=1)
+
+
+def cost_table() -> list[str]:
+    """Time and memory of the default beside SquareCB's."""
+    rows = []
+    for work, case in read("speed").query("part == 'case'").groupby(list(speed.Case._fields), sort=False):
+        by_name = case.set_index("algorithm")
+        if speed.OURS not in by_name.index:
+            continue
+        rounds, actions, features, words = map(int, work)
+        what = f"{words:,} words, about {features} a text" if words else f"{features:,} features"
+        ours, baseline = by_name.loc[speed.OURS], by_name.loc[speed.BASELINE]
+        rows.append(
+            [
+                f"{rounds:,} rounds, {actions} actions, {what}",
+                f"{1e6 * ours['seconds'] / rounds:,.0f} µs",
+                f"{ours['times_baseline']:.1f}",
+                f"{ours['peak_mb']:.0f} MB ({baseline['peak_mb']:.0f} MB)",
+            ]
+        )
+    columns = ["problem", "a round takes", f"times {speed.BASELINE}", f"memory ({speed.BASELINE})"]
+    return markdown(columns, rows, left=1)
+
+
+def bakeoff_table() -> list[str]:
+    """Average rank and mean loss on the bake-off's data sets, with either kind of feature names, and the p-value of the
+    difference to the default."""
+    parts = []
+    for name in ("bakeoff", "bakeoff-published"):
+        losses = losses_of(name)
+        p = ranking.p_values(losses)[OURS]
+        parts.append(pd.DataFrame({"rank": ranking.mean_ranks(losses), "loss": losses.mean(), "p": p}))
+    distinct, published = parts
+    rows = [
+        [name, *(cell for part in (distinct, published) for cell in _ranked(part.loc[name], name == OURS))]
+        for name in distinct.sort_values("rank").index
+    ]
+    of = ["rank", "mean loss", f"p to {OURS}"]
+    return markdown(["explorer", *of, *(f"{column}, published names" for column in of)], rows, left=1)
+
+
+def _ranked(row: pd.Series, ours: bool) -> list[str]:
+    return [f"{row['rank']:.2f}", f"{row['loss']:.3f}", "" if ours else f"{row['p']:.2g}"]
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "online": online_table,
+    "families": families_table,
+    "cost": cost_table,
+    "bakeoff": bakeoff_table,
+}
+
+
+def rewrite(text: str, page: str) -> str:
+    """A page with its tables as the data say."""
+
+    def table(match: re.Match[str]) -> str:
+        if match[2] not in TABLES:
+            raise SystemExit(f"{page}: no table is called {match[2]!r}. There are: {', '.join(TABLES)}.")
+        return match[1] + "\n".join(TABLES[match[2]]()) + "\n" + match[4]
+
+    if len(MARKER.findall(text)) != 2 * len(MARKED.findall(text)):
+        raise SystemExit(f"{page}: a marker has no partner. Write <!-- figures:NAME --> and <!-- /figures -->.")
+    return MARKED.sub(table, text)
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def pictures() -> dict[str, str]:
+    """By name, as SVG text. That of the online problems needs their curves."""
+    drawn = {f"{name}-ranks": plots.rank_diagram(losses_of(name)) for name in ("paper", "bakeoff", "bakeoff-published")}
+    drawn["paper-differences"] = plots.differences(tables.by_dataset(read("paper"), "difference_from_supervised"))
+    drawn["growth"] = speed.plot_growth(read("speed").query("part == 'growth'").to_dict("records"))
+    if (DATA / "online-curves.csv").exists():
+        drawn["online"] = online.picture(read("online-curves"), read("online"))
+    return drawn
+
+
+def publish(results: Path, data: Path) -> list[Path]:
+    """Copies the page and the data of a benchmark; where they are now."""
+    found = sorted(results.glob("*.md"))
+    if len(found) != 1:
+        raise SystemExit(f"{results} is not the directory of a benchmark's results: it has no page, or more than one.")
+    stem = found[0].stem
+    if stem == "report":  # of a comparison, known by its directory
+        files = {"report.md": f"{results.name}.md", "pv_loss.csv": f"{results.name}.csv"}
+        if (results / "best_params.csv").exists():
+            files["best_params.csv"] = f"{results.name}-best-params.csv"
+    else:
+        kinds = (".csv", ".md", ".svg")
+        files = {f.name: f.name for f in sorted(results.iterdir()) if f.name.startswith(stem) and f.suffix in kinds}
+    return [Path(shutil.copyfile(results / name, data / target)) for name, target in files.items()]
+
+
+@dataclass(frozen=True)
+class Options:
+    results: Sequence[Path] = option(
+        MISSING, "of benchmarks, as results/online/report: copied to docs/results first", nargs="*", type=Path
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(Options, "figures", __doc__, arguments)
+    changed = [path for results in options.results for path in publish(results, DATA)]
+    new = {DATA / f"{name}.svg": picture for name, picture in pictures().items()}
+    new |= {page: rewrite(page.read_text(), str(page.relative_to(ROOT))) for page in pages()}
+    for path, text in new.items():
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            changed.append(path)
+    print("\n".join(f"written: {path.relative_to(ROOT)}" for path in changed) or "Everything is as the data say.")
+
+
+if __name__ == "__main__":
+    main()
