@@ -18,9 +18,7 @@ EXPLORERS: Mapping[str, str] = MappingProxyType(
     }
 )
 #: Further names that may be given.
-MORE_EXPLORERS: Mapping[str, str] = MappingProxyType(
-    {"bag": "--bag 5", "AdaCB": "--adacb", "softmax": "--softmax"}
-)
+MORE_EXPLORERS: Mapping[str, str] = MappingProxyType({"bag": "--bag 5", "AdaCB": "--adacb", "softmax": "--softmax"})
 # What the comparison decides itself.
 OURS = (
     "-d",
