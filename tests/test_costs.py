@@ -289,9 +289,15 @@ def test_a_cost_outside_of_a_range_that_is_given_is_clipped_and_said_once(vw, ou
     arguments = "--cb_explore_adf --opo_cmab -q sa --cb_min_cost 0 --cb_max_cost 1"
     result = vw(f"-d {write(tmp_path / 'data', rounds)} {arguments}")
     message = result.stdout + result.stderr
-    assert message.count("outside of the range") == 1
+    assert message.count("outside of the limits 0 to 1") == 1
     assert "Drop these flags to let the range adapt" in message
     assert ours(arguments, rounds) == ours(arguments, relabel(rounds, lambda c: min(1.0, max(0.0, c))))
+
+
+def test_costs_that_are_all_beyond_the_one_limit_that_is_given_are_said_too(vw, tmp_path):
+    data = write(tmp_path / "data", random_rounds(13, n=5, costs=(2.0, 5.0)))
+    result = vw(f"-d {data} --cb_explore_adf --opo_cmab --cb_max_cost 0")
+    assert (result.stdout + result.stderr).count("outside of the limits") == 1
 
 
 def test_costs_that_grow_for_ever_change_the_range_a_bounded_number_of_times(vw, tmp_path):

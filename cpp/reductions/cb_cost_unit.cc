@@ -25,7 +25,7 @@ euros; gd's steps are made for labels of about 1; and explorers compare costs wi
 their way down, to the same labels whatever their unit, and scores on their way up, to losses in [0, 1]. Under logistic
 loss scores are margins, and become losses through the sigmoid. Sensitivities (RegCB, AdaCB) follow by the chain rule.
 
-The cost range is given (--cb_min_cost, --cb_max_cost) or learnt from the costs that are seen.
+The range is that of the usual costs, and is learnt; its limits may be given (--cb_min_cost, --cb_max_cost).
 */
 
 using namespace VW::config;
@@ -192,16 +192,14 @@ void cb_cost_unit::observe(float cost)
   if (!std::isfinite(cost)) { THROW("the cost " << cost << " is not finite: costs must be finite numbers"); }
   _unit->observe(cost);
   const auto& range = _unit->range;
-  if (_warned_of_cost || _unit->shows_costs || !range.known() || (cost >= range.min() && cost <= range.max()))
-  {
-    return;
-  }
+  if (_warned_of_cost || _unit->shows_costs || (cost >= range.min() && cost <= range.max())) { return; }
   _warned_of_cost = true;
   _logger.err_warn(
-      "The cost {} is outside of the range {} to {} that is given by --cb_min_cost and --cb_max_cost. {} "
+      "The cost {} is outside of the limits {} to {} that --cb_min_cost and --cb_max_cost give. {} "
       "Drop these flags to let the range adapt. Further such costs are not reported.",
       cost, range.min(), range.max(),
-      _unit->raw ? "It is learnt as it is, and predictions are clipped to the range." : "It is clipped to the range.");
+      _unit->raw ? "It is learnt as it is, and predictions are clipped to the limits."
+                 : "It is clipped to the limits.");
 }
 
 float cb_cost_unit::sensitivity(learner& base, VW::example& ec)
@@ -306,8 +304,8 @@ float sensitivity(cb_cost_unit& data, learner& base, VW::example& ec) { return d
 void save_load(cb_cost_unit& data, VW::io_buf& io, bool read, bool text) { data.save_load(io, read, text); }
 void persist_metrics(cb_cost_unit& data, VW::metric_sink& metrics) { data.persist_metrics(metrics); }
 
-/// Fixes the ends of the range that the user, the model or cbify (--loss0, --loss1) gives.
-void fix_range(opo_cmab::cost_range& range, options_i& options, float min, float max, bool zero_to_one)
+/// Fixes the limits of the range that the user, the model or cbify (--loss0, --loss1) gives.
+void fix_limits(opo_cmab::cost_range& range, options_i& options, float min, float max, bool zero_to_one)
 {
   bool has_min = options.was_supplied("cb_min_cost");
   bool has_max = options.was_supplied("cb_max_cost");
@@ -400,10 +398,12 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
                      "--opo_cmab, --fastcb and --adacb; neither for VW's own explorers"))
       .add(make_option("cb_min_cost", min_cost)
                .keep()
-               .help("Lower end of the cost range. Default: learnt from the costs; with --cbify, --loss0 if given"))
+               .help("Lower limit: costs below are clipped to it. Default: the lowest cost so far; with --cbify, "
+                     "--loss0 if given"))
       .add(make_option("cb_max_cost", max_cost)
                .keep()
-               .help("Upper end of the cost range. Default: learnt from the costs; with --cbify, --loss1 if given"))
+               .help("Upper limit: costs above are clipped to it. Default: the highest cost so far; with --cbify, "
+                     "--loss1 if given"))
       .add(make_option("cb_score_link", link).hidden().help("In models of format 3; now --cb_cost_unit raw"));
   if (!options.add_parse_and_check_necessary(new_options)) { return nullptr; }
 
@@ -426,7 +426,7 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
   if (!ours) { opo_cmab::take_saved_state(options, parts); }
 
   const bool zero_to_one = unit->raw && (unit->logistic || options.was_supplied("opo_paper"));
-  fix_range(unit->range, options, min_cost, max_cost, zero_to_one);
+  fix_limits(unit->range, options, min_cost, max_cost, zero_to_one);
   if (unit->logistic)
   {
     opo_cmab::keep_option(options, "loss_function", "logistic");
