@@ -90,12 +90,11 @@ def online_table() -> list[str]:
             share,
             "" if row.Index == OURS else f"{row.difference:+.3f} ± {row.half_width:.3f}",
             loss,
-            f"{row.ms_a_round:.2f}",
         ]
         for row, share, loss in zip(found.itertuples(), *in_bold, strict=True)
     ]
     columns = ["explorer", "flags", "online: regret share", f"difference to {OURS}", "data sets: mean loss"]
-    return markdown([*columns, "online: ms a round, in Python"], rows, left=2)
+    return markdown(columns, rows, left=2)
 
 
 def families_table() -> list[str]:
