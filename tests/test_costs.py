@@ -44,7 +44,7 @@ def clicks(seed, n=80, rate=0.3):
 class Mapping:
     """What the regression learns, round by round, and what its scores mean: in plain Python."""
 
-    def __init__(self, costs, logistic, low=None, high=None):
+    def __init__(self, costs, logistic, low=-np.inf, high=np.inf):
         self.logistic = logistic
         self.sign, self.labels, self.ranges = 1.0, [], []  # the range after each round
         now = CostRange(low, high)
@@ -170,6 +170,23 @@ def test_vw_s_own_explorers_take_the_mapping_and_do_not_depend_on_the_unit_then(
     assert ours(arguments, rounds) != ours(f"--cb_explore_adf {explorer} -q sa", rounds)
 
 
+@pytest.mark.parametrize("explorer", ["", "--bag 3", "--first 12"])
+def test_vw_s_own_explorers_find_the_best_action_if_the_best_cost_came_first(ours, explorer):
+    lines = ["|a good", "|a bad"]
+    best, worst = ["0:0:0.5 |a good", "|a bad"], ["|a good", "1:1:0.5 |a bad"]
+    rounds = [best, best, best, *([best, worst] * 20), lines]
+    decision = ours(f"--cb_explore_adf {explorer} --epsilon 0 --cb_cost_unit range", rounds)[-1]
+    assert decision[0] > 0.99
+
+
+@pytest.mark.parametrize("explorer", [*EXPLORERS, f"--opo_cmab {LOGISTIC}", "--squarecb --cb_cost_unit range"])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_limits_that_hold_all_costs_change_nothing(ours, stream, explorer):
+    rounds = STREAMS[stream]()
+    arguments = f"--cb_explore_adf {explorer} -q sa"
+    assert ours(f"{arguments} --cb_min_cost -1e10 --cb_max_cost 1e20", rounds) == ours(arguments, rounds)
+
+
 # -- the unit does not matter -----------------------------------------------------------------------------------------
 
 EXACT_UNITS = {
@@ -261,8 +278,8 @@ def test_the_metrics_and_the_readable_model_report_the_range(vw, tmp_path, explo
     assert found == {"cost_range_known": True, **ends}
     assert "cost_range = -1 to 0\n" in text
     assert "--cb_min_cost" not in text  # learnt, so not an option of the model
-    found, text = run(clicks(11), "--cb_min_cost -5")
-    assert found["cost_min"] == -5
+    again, text = run(clicks(11), "--cb_min_cost -5")
+    assert again == found
     assert "--cb_min_cost -5" in text
 
 
@@ -289,15 +306,15 @@ def test_a_cost_outside_of_a_range_that_is_given_is_clipped_and_said_once(vw, ou
     arguments = "--cb_explore_adf --opo_cmab -q sa --cb_min_cost 0 --cb_max_cost 1"
     result = vw(f"-d {write(tmp_path / 'data', rounds)} {arguments}")
     message = result.stdout + result.stderr
-    assert message.count("outside of the limits 0 to 1") == 1
-    assert "Drop these flags to let the range adapt" in message
+    assert message.count(" --cb_m") == 1  # above --cb_max_cost 1, or below --cb_min_cost 0
+    assert "Drop the flag to let the range adapt" in message
     assert ours(arguments, rounds) == ours(arguments, relabel(rounds, lambda c: min(1.0, max(0.0, c))))
 
 
 def test_costs_that_are_all_beyond_the_one_limit_that_is_given_are_said_too(vw, tmp_path):
     data = write(tmp_path / "data", random_rounds(13, n=5, costs=(2.0, 5.0)))
     result = vw(f"-d {data} --cb_explore_adf --opo_cmab --cb_max_cost 0")
-    assert (result.stdout + result.stderr).count("outside of the limits") == 1
+    assert (result.stdout + result.stderr).count("above --cb_max_cost 0") == 1
 
 
 def test_costs_that_grow_for_ever_change_the_range_a_bounded_number_of_times(vw, tmp_path):
@@ -348,7 +365,7 @@ def test_a_few_outliers_leave_the_range_to_the_usual_costs():
     assert found.max == 400
     assert found.high < 50
     assert found.start < 0.1  # a quarter of the range would look worse than all costs but two
-    assert learnt_range(usual, fixed_max=1000.0).high == pytest.approx(found.high)  # a limit is not the range
+    assert learnt_range(usual, upper_limit=1000.0).high == found.high  # a limit is not the range
 
 
 def test_the_range_follows_costs_that_have_moved():

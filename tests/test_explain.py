@@ -93,6 +93,14 @@ def test_an_explanation_that_breaks_off_leaves_the_next_decision_right(budget):
         untouched.learn(lines)
 
 
+def test_a_context_without_actions_is_refused_even_after_a_decision():
+    workspace = trained("")
+    examples = workspace.parse(["shared |s x", "|a b", "|a c"])
+    workspace.predict(examples)
+    with pytest.raises(ValueError, match="no action"):
+        opo_cmab.explain(workspace, examples[:1])
+
+
 def test_examples_that_are_parsed_already_stay_the_callers():
     workspace, lines = trained("-q sa"), random_rounds(6)[0]
     examples = workspace.parse(lines)

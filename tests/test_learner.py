@@ -41,6 +41,13 @@ def learnt(learner: OPOLearner, x, actions, costs) -> OPOLearner:
     return learner
 
 
+def zero_or_one(costs):
+    """Costs whose range is 0 to 1 from the second round on."""
+    result = np.round(costs)
+    result[:2] = [0, 1]
+    return result
+
+
 def range_of(learner: OPOLearner) -> tuple[float, float]:
     assert learner.cost_range is not None
     return learner.cost_range
@@ -77,11 +84,13 @@ def ridge_predictions(x, actions, costs, context, joint: bool):
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_with_ridge_it_equals_the_reference(joint, settings):
     x, actions, costs = problem(70, joint)
-    costs = np.round(costs)  # 0 or 1, which are the range then
+    costs = zero_or_one(costs)
     learner = learnt(make(joint, min_cost=0, max_cost=1, **settings), x, actions, costs)
     contexts = problem(40, joint, seed=1)[0]
     labels = costs - LARGEST_START
     losses = [LARGEST_START + ridge_predictions(x, actions, labels, c, joint) for c in contexts]
+    for f in losses:
+        f[1] = LARGEST_START  # before two different costs are known, models stay where they start
     expected = [reference.policies(f, **settings)[-1] for f in losses]
     assert_allclose(learner.predict_proba(contexts), expected, atol=1e-9)
     assert_allclose(learner.predict_proba(contexts[:1]), expected[:1], atol=1e-9)
@@ -89,7 +98,7 @@ def test_with_ridge_it_equals_the_reference(joint, settings):
 
 def test_with_a_tree_it_equals_the_reference():
     x, actions, costs = problem(60, joint=True, seed=1)
-    costs = np.round(costs)  # 0 or 1, which are the range then
+    costs = zero_or_one(costs)
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     settings = {"eta": 10, "gamma": 0.5, "decay": 1}
     learner = learnt(make(joint=True, oracle=tree, refit=0.2, min_cost=0, max_cost=1, **settings), x, actions, costs)
@@ -102,7 +111,7 @@ def test_with_a_tree_it_equals_the_reference():
     past, due = [lambda rows: np.full(len(rows), LARGEST_START)], 1.0
     for n in range(1, len(x)):  # the predictor of round n + 1: fitted anew when the data is 20% more
         if n >= due:
-            past.append(fitted(n))
+            past.append(fitted(n) if n > 1 else past[0])  # from one cost nothing is known yet
             due = 1.2 * n
         else:
             past.append(past[-1])
@@ -143,11 +152,13 @@ def test_the_batch_kernel_equals_the_reference_over_long_replays(settings):
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_with_a_budget_it_equals_the_reference(joint, settings):
     x, actions, costs = problem(90, joint)
-    costs = np.round(costs)  # 0 or 1, which are the range then
+    costs = zero_or_one(costs)
     learner = learnt(make(joint, budget=12, min_cost=0, max_cost=1, **settings), x, actions, costs)
     contexts = problem(20, joint, seed=1)[0]
     starts = reference.segment_starts(90, budget=12)
     predictions = [0.25 + ridge_predictions(x, actions, costs - 0.25, c, joint) for c in contexts]
+    for f in predictions:
+        f[1] = 0.25  # before two different costs are known, models stay where they start
     expected = [reference.bounded_policy(reference.averages(f, starts), starts, **settings) for f in predictions]
     assert_allclose(learner.predict_proba(contexts), expected, atol=1e-9)
 
@@ -247,9 +258,9 @@ def test_the_unit_of_the_costs_does_not_matter(settings):
         assert (
             learnt(make(False, **settings), x, actions, a + b * costs).predict_proba(x) == plain.predict_proba(x)
         ).all()
-        given = {"min_cost": a + b * costs.min(), "max_cost": a + b * costs.max()}
-        low, high = range_of(learnt(make(False, **settings, **given), x, actions, a + b * costs))
-        assert given["min_cost"] <= low < high <= given["max_cost"]
+        limits = {"min_cost": a + b * costs.min(), "max_cost": a + b * costs.max()}
+        limited = learnt(make(False, **settings, **limits), x, actions, a + b * costs)
+        assert (limited.predict_proba(x) == plain.predict_proba(x)).all()
     low, high = range_of(plain)
     assert costs.min() <= low < high <= costs.max()
 
@@ -264,6 +275,12 @@ def test_it_is_uniform_until_two_different_costs_are_seen():
     low, high = range_of(learner)
     assert -6 < low < high == -5  # one cost in twelve is unusual
     assert (learner.predict_proba(x) != 1 / ACTIONS).any()
+
+
+def test_absurd_costs_are_learnt_or_refused_but_not_half():
+    learner = learnt(make(False), np.ones((3, FEATURES)), [0, 1, 2], [0.0, 1.0, 1e200])
+    assert learner.rounds == 3
+    assert np.isfinite(learner.predict_proba(np.ones((1, FEATURES)))).all()
 
 
 def test_scikit_learn_can_clone_it():

@@ -73,6 +73,7 @@ py::list explain(VW::workspace& workspace, const py::list& examples, std::size_t
   auto& prediction = unwrapped[0]->pred;
   auto slots = std::move(prediction.decision_scores);
   prediction.decision_scores.clear();
+  prediction.a_s.clear();  // VW leaves the last decision there if there is nothing to decide
   {
     auto& random = *workspace.get_random_state();
     auto restore = VW::scope_exit(
@@ -90,7 +91,7 @@ py::list explain(VW::workspace& workspace, const py::list& examples, std::size_t
   auto next = explained.decisions.begin();
   for (const auto& slot : slots)
   {
-    if (slot.empty()) { result.append(py::none()); }
+    if (slot.empty() || next == explained.decisions.end()) { result.append(py::none()); }
     else
     {
       auto steps = to_dict(*next++);

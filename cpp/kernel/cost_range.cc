@@ -11,27 +11,10 @@ constexpr double DEVIATIONS = 2.;   // how far the range reaches on either side 
 constexpr double TOLERANCE = 0.25;  // how far an end may be off, as a share of the width
 }  // namespace
 
-void cost_range::fix_min(double min)
-{
-  _state.min = min;
-  _state.low = min;
-  _min_is_fixed = true;
-}
+double cost_range::clip(double cost) const { return std::min(std::max(cost, _lower_limit), _upper_limit); }
 
-void cost_range::fix_max(double max)
-{
-  _state.max = max;
-  _state.high = max;
-  _max_is_fixed = true;
-}
-
-/// To the limits that are given.
-double cost_range::clip(double cost) const
-{
-  if (_min_is_fixed) { cost = std::max(cost, _state.min); }
-  if (_max_is_fixed) { cost = std::min(cost, _state.max); }
-  return cost;
-}
+double cost_range::least() const { return std::isfinite(_lower_limit) ? _lower_limit : _state.min; }
+double cost_range::most() const { return std::isfinite(_upper_limit) ? _upper_limit : _state.max; }
 
 void cost_range::observe(double cost)
 {
@@ -40,12 +23,7 @@ void cost_range::observe(double cost)
   const bool was_known = known();
   s.min = std::min(s.min, cost);
   s.max = std::max(s.max, cost);
-  if (s.count == 0)
-  {
-    s.first = cost;
-    s.low -= cost;
-    s.high -= cost;
-  }
+  if (s.count == 0) { s.first = cost; }
   ++s.count;
   const double difference = cost - s.first;
   s.sum += difference;
@@ -78,11 +56,10 @@ bool cost_range::restore(const state& saved)
   const bool nothing_seen = saved.min > saved.max;
   const bool is_known = saved.min < saved.max;
   const auto finite = [](double x) { return std::isfinite(x); };
-  const bool good = (!_min_is_fixed || saved.min == _state.min) && (!_max_is_fixed || saved.max == _state.max) &&
-      !std::isnan(saved.min) && !std::isnan(saved.max) && (nothing_seen || finite(saved.max - saved.min)) &&
-      finite(saved.low) && finite(saved.high) && (!is_known || saved.low < saved.high) && saved.start >= 0. &&
-      saved.start <= LARGEST_START && finite(saved.first) && finite(saved.sum) && saved.squares >= 0. &&
-      finite(saved.squares);
+  const bool good = !std::isnan(saved.min) && !std::isnan(saved.max) &&
+      (nothing_seen || finite(saved.max - saved.min)) && finite(saved.low) && finite(saved.high) &&
+      (!is_known || saved.low < saved.high) && saved.start >= 0. && saved.start <= LARGEST_START &&
+      finite(saved.first) && finite(saved.sum) && saved.squares >= 0. && finite(saved.squares);
   if (good) { _state = saved; }
   return good;
 }

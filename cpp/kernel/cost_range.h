@@ -13,31 +13,35 @@ namespace opo_cmab
 {
 constexpr double LARGEST_START = 0.25;  ///< of cost_range::start
 
-/// The range of the usual costs, from low to high: two standard deviations on either side of the mean, within the
-/// limits from min to max. A limit that is not given is the lowest or highest cost so far.
+/// The range of the usual costs, from low to high: two standard deviations to either side of the mean, within the
+/// lowest and the highest cost so far. Limits may be given; costs beyond are clipped to them.
 ///
-/// For clicks at a rate of 20 to 80 % the range is that of the limits. Where few costs are far from the others, as with
-/// rare sales or heavy tails, it is much narrower: with the limits as the range, the usual costs would differ by
-/// little.
+/// For clicks at a rate of 20 to 80 % the range is that of all costs. Where few costs are far from the others, as with
+/// rare sales or heavy tails, it is much narrower: with all costs in the range, the usual ones would differ by little.
 class cost_range
 {
 public:
-  void fix_min(double min);
-  void fix_max(double max);
+  void limit_from_below(double limit) { _lower_limit = limit; }
+  void limit_from_above(double limit) { _upper_limit = limit; }
+  /// To the limits.
+  double clip(double cost) const;
 
   /// Learns from a cost. The range moves when one of its ends is off by more than a quarter of the width: so it moves
   /// rarely, and what models have learnt keeps its meaning most of the time.
   void observe(double cost);
 
-  /// Whether there is anything to compare: two different costs, or both limits.
+  /// Whether there is anything to compare: two different costs.
   bool known() const { return _state.min < _state.max; }
+  /// The lowest and the highest cost so far.
   double min() const { return _state.min; }
   double max() const { return _state.max; }
+  /// The limits, or these where none are given.
+  double least() const;
+  double most() const;
   double low() const { return _state.first + _state.low; }
   double high() const { return _state.first + _state.high; }
 
-  /// From 0 for low to 1 for high, and beyond for unusual costs. Costs outside of limits that are given are clipped to
-  /// them. The range must be known.
+  /// From 0 for low to 1 for high, and beyond for unusual costs. The range must be known.
   double loss(double cost) const;
 
   /// Where a model is to start: the loss that it is to predict of an action that was never tried. A quarter of the
@@ -60,15 +64,13 @@ public:
     double start = LARGEST_START;
   };
   const state& save() const { return _state; }
-  /// \return false if this is no range, or not one with the limits that are given
+  /// \return false if this is no range
   bool restore(const state& saved);
 
 private:
-  bool _min_is_fixed = false;
-  bool _max_is_fixed = false;
+  double _lower_limit = -std::numeric_limits<double>::infinity();
+  double _upper_limit = std::numeric_limits<double>::infinity();
   state _state;
-
-  double clip(double cost) const;
 };
 
 /// The cost ranges that past predictors were learnt in. A predictor keeps its meaning when the range moves.

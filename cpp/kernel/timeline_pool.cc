@@ -1,6 +1,7 @@
 #include "kernel/timeline_pool.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace
 {
@@ -32,6 +33,7 @@ uint32_t timeline_pool::allocate(uint32_t room)
   const uint32_t size = entries_in(room);
   if (_used + size > CHUNK)
   {
+    if (_chunks.size() >= UINT32_MAX / CHUNK) { throw std::length_error("the history of the weights is too large"); }
     _chunks.emplace_back(new timeline_entry[CHUNK]);
     _used = 0;
   }

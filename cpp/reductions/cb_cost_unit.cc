@@ -25,7 +25,8 @@ euros; gd's steps are made for labels of about 1; and explorers compare costs wi
 their way down, to the same labels whatever their unit, and scores on their way up, to losses in [0, 1]. Under logistic
 loss scores are margins, and become losses through the sigmoid. Sensitivities (RegCB, AdaCB) follow by the chain rule.
 
-The range is that of the usual costs, and is learnt; its limits may be given (--cb_min_cost, --cb_max_cost).
+The range is that of the usual costs, and is learnt. Limits that are given (--cb_min_cost, --cb_max_cost) clip the
+costs, and change nothing else; without the mapping they are the range.
 */
 
 using namespace VW::config;
@@ -63,14 +64,14 @@ double cost_unit::offset() const
 {
   if (!raw) { return !logistic ? range.start() : negative ? 1. : 0.; }
   if (shows_costs) { return label_min; }
-  return ((logistic ? label_min : 0.) - range.min()) / (range.max() - range.min());
+  return ((logistic ? label_min : 0.) - low()) / (high() - low());
 }
 
 double cost_unit::scale() const
 {
   if (!raw) { return sign(); }
   const double labels = logistic ? label_max - label_min : 1.;
-  return shows_costs ? labels : labels / (range.max() - range.min());
+  return shows_costs ? labels : labels / (high() - low());
 }
 
 float cost_unit::seen(float score) const
@@ -99,7 +100,7 @@ float cost_unit::score_of(float seen) const
 float cost_unit::label_of(float seen) const
 {
   if (!raw) { return static_cast<float>((seen - offset()) / scale()); }
-  return shows_costs ? seen : static_cast<float>(range.min() + (range.max() - range.min()) * seen);
+  return shows_costs ? seen : static_cast<float>(low() + (high() - low()) * seen);
 }
 
 float cost_unit::slope_at(float seen) const
@@ -160,7 +161,10 @@ private:
 
 void cb_cost_unit::show(VW::multi_ex& examples) const
 {
-  for (auto& pred : examples[0]->pred.a_s) { pred.score = _unit->seen(pred.score); }
+  auto& predictions = examples[0]->pred.a_s;
+  for (auto& prediction : predictions) { prediction.score = _unit->seen(prediction.score); }
+  // VW's explorers take the first for the best.
+  if (!_unit->raw && _unit->negative) { std::sort(predictions.begin(), predictions.end()); }
 }
 
 void cb_cost_unit::predict(learner& base, VW::multi_ex& examples)
@@ -191,15 +195,13 @@ void cb_cost_unit::observe(float cost)
 {
   if (!std::isfinite(cost)) { THROW("the cost " << cost << " is not finite: costs must be finite numbers"); }
   _unit->observe(cost);
-  const auto& range = _unit->range;
-  if (_warned_of_cost || _unit->shows_costs || (cost >= range.min() && cost <= range.max())) { return; }
+  const double clipped = _unit->range.clip(cost);
+  if (_warned_of_cost || _unit->shows_costs || clipped == cost) { return; }
   _warned_of_cost = true;
   _logger.err_warn(
-      "The cost {} is outside of the limits {} to {} that --cb_min_cost and --cb_max_cost give. {} "
-      "Drop these flags to let the range adapt. Further such costs are not reported.",
-      cost, range.min(), range.max(),
-      _unit->raw ? "It is learnt as it is, and predictions are clipped to the limits."
-                 : "It is clipped to the limits.");
+      "The cost {} is {} {}. {} Drop the flag to let the range adapt. Further such costs are not reported.", cost,
+      cost > clipped ? "above --cb_max_cost" : "below --cb_min_cost", clipped,
+      _unit->raw ? "It is learnt as it is, and predictions are clipped to the limit." : "It is clipped to the limit.");
 }
 
 float cb_cost_unit::sensitivity(learner& base, VW::example& ec)
@@ -237,11 +239,11 @@ public:
 saved_unit upgrade(const saved_unit_4& old)
 {
   saved_unit result = {{}, old.negative};
+  if (old.count == 0) { return result; }
   auto& range = result.range;
   range.min = old.min;
   range.max = old.max;
   range.start = old.start;
-  if (old.count == 0) { return result; }
   range.low = old.min;
   range.high = old.max;
   const auto n = static_cast<double>(old.count);
@@ -265,8 +267,8 @@ void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
   if (io.num_files() == 0) { return; }
   if (text)
   {
-    const auto line = _unit->range.known() ? fmt::format("cost_range = {} to {}\n", _unit->low(), _unit->high())
-                                           : std::string("cost_range = not known yet\n");
+    const auto line = _unit->known() ? fmt::format("cost_range = {} to {}\n", _unit->low(), _unit->high())
+                                     : std::string("cost_range = not known yet\n");
     io.bin_write_fixed(line.data(), line.size());
     return;
   }
@@ -289,11 +291,13 @@ void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
 
 void cb_cost_unit::persist_metrics(VW::metric_sink& metrics) const
 {
-  const auto& range = _unit->range;
-  metrics.set_bool("cost_range_known", range.known());
-  if (!range.known()) { return; }
-  metrics.set_float("cost_min", static_cast<float>(range.min()));
-  metrics.set_float("cost_max", static_cast<float>(range.max()));
+  metrics.set_bool("cost_range_known", _unit->known());
+  if (!_unit->known()) { return; }
+  if (_unit->range.known())
+  {
+    metrics.set_float("cost_min", static_cast<float>(_unit->range.min()));
+    metrics.set_float("cost_max", static_cast<float>(_unit->range.max()));
+  }
   metrics.set_float("cost_range_low", static_cast<float>(_unit->low()));
   metrics.set_float("cost_range_high", static_cast<float>(_unit->high()));
 }
@@ -304,8 +308,8 @@ float sensitivity(cb_cost_unit& data, learner& base, VW::example& ec) { return d
 void save_load(cb_cost_unit& data, VW::io_buf& io, bool read, bool text) { data.save_load(io, read, text); }
 void persist_metrics(cb_cost_unit& data, VW::metric_sink& metrics) { data.persist_metrics(metrics); }
 
-/// Fixes the limits of the range that the user, the model or cbify (--loss0, --loss1) gives.
-void fix_limits(opo_cmab::cost_range& range, options_i& options, float min, float max, bool zero_to_one)
+/// Sets the limits that the user, the model or cbify (--loss0, --loss1) gives.
+void set_limits(opo_cmab::cost_range& range, options_i& options, float min, float max, bool zero_to_one)
 {
   bool has_min = options.was_supplied("cb_min_cost");
   bool has_max = options.was_supplied("cb_max_cost");
@@ -331,12 +335,12 @@ void fix_limits(opo_cmab::cost_range& range, options_i& options, float min, floa
   }
   if (has_min)
   {
-    range.fix_min(min);
+    range.limit_from_below(min);
     opo_cmab::keep_option(options, "cb_min_cost", fmt::format("{}", min));
   }
   if (has_max)
   {
-    range.fix_max(max);
+    range.limit_from_above(max);
     opo_cmab::keep_option(options, "cb_max_cost", fmt::format("{}", max));
   }
 }
@@ -426,14 +430,14 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
   if (!ours) { opo_cmab::take_saved_state(options, parts); }
 
   const bool zero_to_one = unit->raw && (unit->logistic || options.was_supplied("opo_paper"));
-  fix_limits(unit->range, options, min_cost, max_cost, zero_to_one);
+  set_limits(unit->range, options, min_cost, max_cost, zero_to_one);
   if (unit->logistic)
   {
     opo_cmab::keep_option(options, "loss_function", "logistic");
     if (unit->raw)
     {
-      opo_cmab::keep_option(options, "logistic_min", fmt::format("{}", unit->range.min()));
-      opo_cmab::keep_option(options, "logistic_max", fmt::format("{}", unit->range.max()));
+      opo_cmab::keep_option(options, "logistic_min", fmt::format("{}", unit->low()));
+      opo_cmab::keep_option(options, "logistic_max", fmt::format("{}", unit->high()));
       unit->label_min = options.get_typed_option<float>("logistic_min").value();
       unit->label_max = options.get_typed_option<float>("logistic_max").value();
       if (!(unit->label_min < unit->label_max))

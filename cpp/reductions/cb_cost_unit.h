@@ -15,7 +15,7 @@ namespace opo_cmab
 ///   unit   loss      label             what the explorer sees
 ///   range  squared   +-(loss - start)  start +- score: the loss, 0 and 1 being the ends of the cost range
 ///   range  logistic  loss or 1 - loss  sigmoid(+-score); the loss is clipped to [0, 1]
-///   raw    squared   cost              (score - min) / (max - min), min and max being the limits
+///   raw    squared   cost              (score - min) / (max - min), min and max being the limits, or the costs so far
 ///   raw    logistic  cost              the same of label_min + (label_max - label_min) sigmoid(score)
 ///
 /// Explorers of VW that ask for raw costs under logistic loss see costs, not losses.
@@ -34,9 +34,10 @@ public:
   float label_min = 0.f;  ///< of the logistic loss
   float label_max = 1.f;
 
-  /// The costs that are a loss of 0 and of 1.
-  double low() const { return raw ? range.min() : range.low(); }
-  double high() const { return raw ? range.max() : range.high(); }
+  /// The costs that are a loss of 0 and of 1, and whether they are known yet.
+  double low() const { return raw ? range.least() : range.low(); }
+  double high() const { return raw ? range.most() : range.high(); }
+  bool known() const { return raw ? range.least() < range.most() : range.known(); }
 
   /// Learns the range.
   void observe(double cost);

@@ -33,7 +33,7 @@ public:
       const opo_cmab::parts& parts, learner& base)
       : _c0(mellowness)
       , _greediness(greediness)
-      , _range(parts.costs->range)
+      , _costs(*parts.costs)
       , _epsilon(epsilon)
       , _rounds({"adacb", base, parts.saved_state}, "adacb_rounds")
   {
@@ -47,7 +47,7 @@ public:
 private:
   float _c0;  // mellowness
   opo_cmab::greediness _greediness;
-  const opo_cmab::cost_range& _range;
+  const opo_cmab::cost_unit& _costs;
   float _epsilon;
   opo_cmab::round_counter _rounds;
 
@@ -82,7 +82,7 @@ void cb_explore_adf_adacb::predict(learner& base, VW::multi_ex& examples)
 {
   multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
   auto& preds = examples[0]->pred.a_s;
-  if (!_range.known()) { return opo_cmab::make_uniform(preds); }
+  if (!_costs.known()) { return opo_cmab::make_uniform(preds); }
   compute_cost_ranges(base, examples);
 
   // An action survives unless another is better even at its worst; so does one whose cost is no number, which weights

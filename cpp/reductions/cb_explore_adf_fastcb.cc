@@ -33,7 +33,7 @@ public:
   cb_explore_adf_fastcb(
       const opo_cmab::greediness& greediness, float epsilon, const opo_cmab::parts& parts, learner& base)
       : _greediness(greediness)
-      , _range(parts.costs->range)
+      , _costs(*parts.costs)
       , _epsilon(epsilon)
       , _rounds({"fastcb", base, parts.saved_state}, "fastcb_rounds")
   {
@@ -46,7 +46,7 @@ public:
 
 private:
   opo_cmab::greediness _greediness;
-  const opo_cmab::cost_range& _range;
+  const opo_cmab::cost_unit& _costs;
   float _epsilon;
   opo_cmab::round_counter _rounds;
 };
@@ -55,7 +55,7 @@ void cb_explore_adf_fastcb::predict(learner& base, VW::multi_ex& examples)
 {
   multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
   auto& preds = examples[0]->pred.a_s;
-  if (!_range.known()) { return opo_cmab::make_uniform(preds); }
+  if (!_costs.known()) { return opo_cmab::make_uniform(preds); }
   const auto first = VW::begin_scores(preds);
   const auto last = VW::end_scores(preds);
 

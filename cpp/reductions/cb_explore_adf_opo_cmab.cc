@@ -92,7 +92,7 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
 {
   if (_tap.history.past().rounds() == 0) { warn_of_no_history(); }
   const auto start = std::chrono::steady_clock::now();
-  if (_costs.range.known()) { replay(base, examples); }
+  if (_costs.known()) { replay(base, examples); }
   else
   {
     multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);

@@ -35,15 +35,15 @@ class Unit:
 class CostRange:
     """The range of the usual costs, from low to high.
 
-    It reaches two standard deviations to either side of the mean, within the limits from min to max. A limit that is
-    not given is the lowest or highest cost so far. The range moves when an end is off by more than a quarter of it.
+    It reaches two standard deviations to either side of the mean, within the lowest and the highest cost so far. It
+    moves when an end is off by more than a quarter of it.
 
     Args:
-        fixed_min, fixed_max: limits that are given.
+        lower_limit, upper_limit: costs beyond are clipped to them.
     """
 
-    fixed_min: float | None = None
-    fixed_max: float | None = None
+    lower_limit: float = -np.inf
+    upper_limit: float = np.inf
     min: float = field(init=False, default=np.inf)
     max: float = field(init=False, default=-np.inf)
     #: What a model is to predict, as a loss, of an action that was never tried: a quarter of the range, or half the
@@ -56,15 +56,9 @@ class CostRange:
     _squares: float = field(init=False, default=0.0)
     _count: int = field(init=False, default=0)
 
-    def __post_init__(self) -> None:
-        if self.fixed_min is not None:
-            self.min = self._low = self.fixed_min
-        if self.fixed_max is not None:
-            self.max = self._high = self.fixed_max
-
     @property
     def known(self) -> bool:
-        """Whether there is anything to compare: two different costs, or both limits."""
+        """Whether there is anything to compare: two different costs."""
         return self.min < self.max
 
     @property
@@ -84,10 +78,11 @@ class CostRange:
         cost, was_known = self.clip(cost), self.known
         self.min, self.max = min(self.min, cost), max(self.max, cost)
         if self._count == 0:
-            self._first, self._low, self._high = cost, self._low - cost, self._high - cost
+            self._first = cost
         self._count += 1
-        self._sum += cost - self._first
-        self._squares += (cost - self._first) ** 2
+        difference = cost - self._first
+        self._sum += difference
+        self._squares += difference * difference
 
         mean = self._sum / self._count
         deviation = np.sqrt(max(0.0, self._squares / self._count - mean * mean))
@@ -101,10 +96,8 @@ class CostRange:
         self.start = min(LARGEST_START, (mean - low) / (high - low) / 2)
 
     def clip(self, cost: float) -> float:
-        """To the limits that are given."""
-        low = -np.inf if self.fixed_min is None else self.fixed_min
-        high = np.inf if self.fixed_max is None else self.fixed_max
-        return min(high, max(low, cost))
+        """To the limits."""
+        return min(self.upper_limit, max(self.lower_limit, cost))
 
     def unit(self, cost: float) -> Unit:
         """In which a cost is learnt. Before the range is known all costs are the same: they are the origin."""
@@ -112,8 +105,7 @@ class CostRange:
             return Unit(self._first, self.width, self._low / self.width + self.start)
         after = copy.copy(self)
         after.observe(cost)
-        origin = self.max if np.isfinite(self.min) and np.isfinite(self.max) else cost
-        return Unit(origin, after.width if after.known else 1.0, 0.0)
+        return Unit(after._first, after.width if after.known else 1.0, 0.0)
 
     def loss(self, cost: float) -> float:
         """0 for low, 1 for high, and beyond for unusual costs."""

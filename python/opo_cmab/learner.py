@@ -132,7 +132,7 @@ class OPOLearner:
         self._segments = _kernel.Segments(self.budget) if self.budget else None
         self._numbers = Rows(np.zeros((0, self._models), dtype=np.int64))  # of the predictors in force in each
         self._lengths = Rows(np.zeros(0, dtype=np.int64))  # of each, in rounds
-        self._range = CostRange(self.min_cost, self.max_cost)
+        self._range = CostRange(low, high)
         _kernel.policy(np.zeros((0, 1)), **self._settings)  # refuses bad ones
         self._random = np.random.default_rng(self.seed)
 
