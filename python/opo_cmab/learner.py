@@ -76,8 +76,8 @@ class OPOLearner:
             predictor: the average for Ridge, otherwise the one that was in force for longest.
         refit: an oracle other than Ridge is refitted each time its data has grown by this fraction.
         min_cost: a lower limit of the costs. Those below are clipped to it. The range of the usual costs is learnt
-            within the limits; until two different costs have been seen, the policy is uniform. The oracle learns
-            losses from -0.25 (the lower end) to 0.75, or from nearer to 0 if most costs are near the best.
+            anyway; until two different costs have been seen, the policy is uniform. The oracle learns losses from
+            -0.25 (the lower end) to 0.75, or from nearer to 0 if most costs are near the best.
         max_cost: an upper limit.
         threads: how many threads ``predict_proba`` uses for many contexts, with Ridge; 0 is one per core.
         seed: of ``choose``.
