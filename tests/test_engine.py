@@ -50,7 +50,7 @@ def test_help_explains_the_new_flags(vw):
     everything = vw("--help").stdout
     assert all(words in everything for words in ["FastCB exploration", "AdaCB exploration", "--cb_cost_unit"])
     fastcb = vw("--help --cb_explore_adf --fastcb").stdout
-    assert all(words in fastcb for words in ["--gamma_scale", "--gamma_exponent", "Upper end of the cost range"])
+    assert all(words in fastcb for words in ["--gamma_scale", "--gamma_exponent", "Upper limit"])
 
 
 def test_importing_after_the_stock_engine_fails_and_says_what_to_do():

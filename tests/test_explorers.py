@@ -306,3 +306,10 @@ def test_weights_that_infinite_features_have_spoilt_still_give_probabilities(our
     rounds = [spoilt, *random_rounds(31, n=5), ["|a"], ["shared |s x:1", "|a b", "|a c"]]
     predictions = ours(f"--cb_explore_adf --{explorer} -b 2 -q sa", rounds)
     assert_allclose([sum(p) for p in predictions], 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("explorer", ["--opo_cmab", "--fastcb", "--adacb"])
+def test_an_explorer_without_cb_explore_adf_is_refused(vw, tmp_path, explorer):
+    result = vw(f"-d {write(tmp_path / 'data', random_rounds(1, n=2))} --quiet {explorer}", check=False)
+    assert result.returncode != 0
+    assert f"{explorer} needs --cb_explore_adf" in result.stdout + result.stderr

@@ -63,7 +63,13 @@ bool explorer_options::add_and_parse(option_group_definition& group, options_i& 
                .help("The minimum probability of an action is this value divided by the number of actions"));
   try
   {
-    return options.add_parse_and_check_necessary(group);
+    if (options.add_parse_and_check_necessary(group)) { return true; }
+    const auto& flag = group.m_options.front()->m_name;  // that of the explorer
+    if (options.was_supplied(flag) && !_cb_explore_adf)
+    {
+      THROW("--" << flag << " needs --cb_explore_adf (or --ccb_explore_adf, --slates): add it");
+    }
+    return false;
   }
   catch (const VW::vw_argument_invalid_value_exception&)
   {
