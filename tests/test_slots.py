@@ -140,7 +140,7 @@ def test_the_events_in_vw_s_own_tests_run_as_with_squarecb(vw, tmp_path, explore
         events = [event for event in re.split(r"\n\n+", text.strip()) if is_whole(event)]
         assert len(events) >= (5 if name == "ccb_test.cc" else 1)
         (tmp_path / "data").write_text("\n\n".join(3 * events) + "\n\n")
-        compare_with_squarecb(vw, tmp_path, flag, explorer)
+        assert_as_with_squarecb(vw, tmp_path, flag, explorer)
 
 
 def is_whole(event):
@@ -165,10 +165,10 @@ def test_vw_s_own_training_files_run_as_with_squarecb(vw, tmp_path, name, flags,
     if directory is None:
         pytest.skip("VW_TRAIN_SETS is not set: test/train-sets of VW's repository, which its source distribution lacks")
     (tmp_path / "data").write_text((Path(directory) / name).read_text())
-    compare_with_squarecb(vw, tmp_path, flags, explorer)
+    assert_as_with_squarecb(vw, tmp_path, flags, explorer)
 
 
-def compare_with_squarecb(vw, directory, flags, explorer):
+def assert_as_with_squarecb(vw, directory, flags, explorer):
     """As many slots with as many actions, and probabilities."""
     answers = []
     for given in (explorer, "--squarecb"):
