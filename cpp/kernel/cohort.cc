@@ -48,6 +48,13 @@ void cohort::append(uint32_t predictor)
 
 void cohort_entries::add(uint32_t cohort, uint32_t member, float value)
 {
+  if (_groups.empty() || _groups[_last].cohort != cohort) { _last = group_of(cohort); }
+  ++_groups[_last].size;
+  _entries.push_back({_last, member, value});
+}
+
+uint32_t cohort_entries::group_of(uint32_t cohort)
+{
   if (_group_of.size() <= cohort) { _group_of.resize(cohort + std::size_t{1}, NONE); }
   auto& group = _group_of[cohort];
   if (group == NONE)
@@ -55,12 +62,16 @@ void cohort_entries::add(uint32_t cohort, uint32_t member, float value)
     group = static_cast<uint32_t>(_groups.size());
     _groups.push_back({cohort, 0, nullptr});
   }
-  ++_groups[group].size;
-  _entries.push_back({group, member, value});
+  return group;
 }
 
 const std::vector<cohort_entries::group>& cohort_entries::sort()
 {
+  if (_groups.size() == 1)
+  {
+    _groups[0].entries = _entries.data();
+    return _groups;
+  }
   _sorted.resize(_entries.size());
   entry* place = _sorted.data();
   for (auto& group : _groups)

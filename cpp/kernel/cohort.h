@@ -75,5 +75,8 @@ private:
   std::vector<entry> _sorted;
   std::vector<group> _groups;
   std::vector<uint32_t> _group_of;  ///< each cohort
+  uint32_t _last = 0;               ///< the group of the last entry
+
+  uint32_t group_of(uint32_t cohort);
 };
 }  // namespace opo_cmab

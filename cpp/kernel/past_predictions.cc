@@ -205,11 +205,11 @@ double past_predictions::look_up(const feature* features, std::size_t n)
   const bool pooled = _history->pooled();
   const auto& places = _history->places();
   const auto& cohorts = _history->cohorts();
-  for (std::size_t i = 0; i < std::min(n, AHEAD); ++i) { _history->prefetch(features[i].weight); }
+  for (uint32_t i = 0; i < std::min(n, AHEAD); ++i) { _history->prefetch(features[i].weight, i); }
   _numbers.resize(n);
   for (std::size_t i = 0; i < n; ++i)
   {
-    if (i + AHEAD < n) { _history->prefetch(features[i + AHEAD].weight); }
+    if (i + AHEAD < n) { _history->prefetch(features[i + AHEAD].weight, AHEAD); }
     const uint32_t number = _history->number_of(features[i].weight);
     _numbers[i] = number;
     if (number == NONE) { unchanged += static_cast<double>(features[i].x) * features[i].now; }
@@ -248,14 +248,14 @@ void past_predictions::add_singles(double* changes)
 void past_predictions::add_pooled(double* changes)
 {
   constexpr std::size_t AHEAD = 8;
+  constexpr uint32_t A_LINE = 64 / sizeof(timeline_entry);
   const auto& pool = _history->pool();
   const auto& slots = _history->slots();
   const std::size_t count = _singles.size();
   const auto prefetch_timeline = [&pool](const single& s)
   {
     const auto* entries = pool.entries(s.where);
-    __builtin_prefetch(entries);
-    if (s.size > 8) { __builtin_prefetch(entries + 8); }
+    for (uint32_t i = 0; i < s.size; i += A_LINE) { __builtin_prefetch(entries + i); }
   };
   for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch_timeline(_singles[i]); }
   double first = 0.;

@@ -46,11 +46,8 @@ public:
       while (starts[segment + 1] <= round(k)) { ++segment; }
       add_change(sums[_slots[segment]], round(k), x, before, value(k + 1));
     }
-    const uint32_t rounds = past.rounds();
-    for (; k < count && round(k) < rounds; ++k)
-    {
-      add_change(sums[_slot_of_round[round(k) % RING]], round(k), x, before, value(k + 1));
-    }
+    while (count > k && round(count - 1) >= past.rounds()) { --count; }
+    for (; k < count; ++k) { add_change(sums[_slot_of_round[round(k) % RING]], round(k), x, before, value(k + 1)); }
   }
 
   /// Turns sums into changes from segment to segment: what takes effect within a segment counts for a part of it, and

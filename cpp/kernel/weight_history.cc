@@ -20,8 +20,9 @@ void coarsen_timeline(
 {
   const auto& starts = past.starts();
   const std::size_t n = line.size();
-  coarse.clear();
-  coarse.push_back(line[0]);
+  coarse.resize(2 * n);  // the most that there can be
+  std::size_t size = 0;
+  coarse[size++] = line[0];
   std::size_t segment = 0;
   std::size_t k = 1;
   while (k < n && line[k].predictor < past.rounds())
@@ -36,13 +37,14 @@ void coarsen_timeline(
       const uint32_t until = k + 1 < n ? std::min(line[k + 1].predictor, end) : end;
       sum += static_cast<double>(line[k].value) * (until - line[k].predictor);
     }
-    coarse.push_back({start, static_cast<float>(sum / (end - start))});
+    coarse[size++] = {start, static_cast<float>(sum / (end - start))};
     // The next segment starts from the last value, not from the average.
     const bool next_changes =
         k < n && (end == past.rounds() ? line[k].predictor == end : line[k].predictor < starts[segment + 2]);
-    if (changed_within && !next_changes) { coarse.push_back({end, line[k - 1].value}); }
+    if (changed_within && !next_changes) { coarse[size++] = {end, line[k - 1].value}; }
   }
-  coarse.insert(coarse.end(), line.begin() + static_cast<std::ptrdiff_t>(k), line.end());
+  for (; k < n; ++k) { coarse[size++] = line[k]; }
+  coarse.resize(size);
 }
 }  // namespace
 

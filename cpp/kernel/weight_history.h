@@ -50,12 +50,17 @@ public:
   /// \return NONE if no round has changed the weight: it always had the value that it has now
   uint32_t number_of(uint64_t weight) const
   {
-    const bool guessed = _next < _weights.size() && _weights[_next] == weight;
-    const uint32_t number = guessed ? _next : _index.find(weight);
+    if (in_order(weight, 0)) { return _next++; }
+    const uint32_t number = _index.find(weight);
+    _in_order = number == _next;
     if (number != NONE) { _next = number + 1; }
     return number;
   }
-  void prefetch(uint64_t weight) const { _index.prefetch(weight); }
+  /// For the weight that is looked up so many later.
+  void prefetch(uint64_t weight, uint32_t later) const
+  {
+    if (!in_order(weight, later)) { _index.prefetch(weight); }
+  }
   const std::vector<place>& places() const { return _places; }  ///< by their numbers
   const std::vector<cohort>& cohorts() const { return _cohorts; }
   const segment_slots& slots() const { return _slots; }  ///< with a budget
@@ -82,7 +87,8 @@ private:
   std::vector<cohort> _cohorts;
   std::vector<uint32_t> _free_cohorts;  ///< which have no members
   timeline_pool _pool;
-  mutable uint32_t _next = 0;  ///< the number that is probably looked up next
+  mutable uint32_t _next = 0;     ///< the number after the one that was looked up last
+  mutable bool _in_order = true;  ///< whether weights are looked up in the order of their numbers
 
   // For record:
   uint32_t _calls = 0;
@@ -91,6 +97,10 @@ private:
   std::vector<timeline_entry> _entries;
   std::vector<timeline_entry> _coarse;
 
+  bool in_order(uint64_t weight, std::size_t later) const
+  {
+    return _in_order && _next + later < _weights.size() && _weights[_next + later] == weight;
+  }
   uint32_t add(uint64_t weight, place where);
   uint32_t next_cohort() const;
   cohort& add_cohort();
