@@ -90,7 +90,6 @@ void past_predictions::resize(const segments& past, std::size_t actions)
   _actions = actions;
   _size = past.size();
   _features.clear();
-  _ends.clear();
   _taken = 0;
   _clean = _size == 0;
   _predictions.assign(actions, 0.);
@@ -106,71 +105,24 @@ void past_predictions::start(const weight_history& history, std::size_t actions)
 /// From the features of all actions to their predictions.
 void past_predictions::predict()
 {
-  take_out_common();
-  std::size_t first = 0;
-  for (std::size_t a = 0; a < _ends.size(); ++a)
+  if (_past->budget() != 0) { _features.take_out_common(); }
+  for (std::size_t a = 0; a < _features.actions(); ++a)
   {
-    predict(_features.data() + first, _ends[a] - first, &_changes[a * row()]);
-    first = _ends[a];
+    predict(_features.of_action(a), _features.size(a), &_changes[a * row()]);
   }
-  _features.clear();
-  if (_common.empty()) { return; }
+  const auto& common = _features.common();
+  if (common.empty()) { return; }
   _common_changes.assign(row(), 0.);
-  predict(_common.data(), _common.size(), _common_changes.data());
-  for (std::size_t a = 0; a < _ends.size(); ++a)
+  predict(common.data(), common.size(), _common_changes.data());
+  for (std::size_t a = 0; a < _features.actions(); ++a)
   {
     double* changes = &_changes[a * row()];
     for (std::size_t k = 0; k < _size; ++k) { changes[k] += _common_changes[k]; }
   }
 }
 
-/// Takes out the features that all actions have in the same place: those of the context, whose timelines then are
-/// summed once.
-void past_predictions::take_out_common()
-{
-  constexpr std::size_t WORTHWHILE = 4;
-  _common.clear();
-  if (_ends.size() < 2 || _past->budget() == 0) { return; }
-  std::size_t shortest = _features.size();
-  std::size_t first = 0;
-  for (const auto end : _ends)
-  {
-    shortest = std::min(shortest, end - first);
-    first = end;
-  }
-  const auto in_all = [this](std::size_t i)
-  {
-    return std::all_of(
-        _ends.begin(), _ends.end() - 1, [this, i](std::size_t end) { return _features[end + i] == _features[i]; });
-  };
-  _is_common.assign(shortest, 0);
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < shortest; ++i)
-  {
-    _is_common[i] = in_all(i) ? 1 : 0;
-    count += static_cast<std::size_t>(_is_common[i]);
-  }
-  if (count < WORTHWHILE) { return; }
-  for (std::size_t i = 0; i < shortest; ++i)
-  {
-    if (_is_common[i] != 0) { _common.push_back(_features[i]); }
-  }
-  std::size_t kept = 0;
-  first = 0;
-  for (auto& end : _ends)
-  {
-    for (std::size_t i = first; i < end; ++i)
-    {
-      if (i - first >= shortest || _is_common[i - first] == 0) { _features[kept++] = _features[i]; }
-    }
-    first = end;
-    end = kept;
-  }
-  _features.resize(kept);
-}
-
 /// \param changes of the predictions by these features: added to
-void past_predictions::predict(const feature* features, std::size_t count, double* changes)
+void past_predictions::predict(const action_features::feature* features, std::size_t count, double* changes)
 {
   const bool exact = _past->budget() == 0;
   if (!exact) { _slots.assign(_history->slots().size(), {0., 0.}); }
@@ -196,7 +148,7 @@ void past_predictions::predict(const feature* features, std::size_t count, doubl
 
 /// Looks up where the timelines of features are. Each look-up waits for memory, so some are under way at once.
 /// \return the prediction from weights that no round has changed
-double past_predictions::look_up(const feature* features, std::size_t n)
+double past_predictions::look_up(const action_features::feature* features, std::size_t n)
 {
   constexpr std::size_t AHEAD = 8;
   _singles.clear();

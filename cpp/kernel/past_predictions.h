@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernel/action_features.h"
 #include "kernel/cohort.h"
 #include "kernel/losses.h"
 #include "kernel/segment_slots.h"
@@ -24,8 +25,8 @@ public:
 
   /// The next action, feature by feature.
   /// \param now the value that the weight has now
-  void add(uint64_t weight, float x, float now) { _features.push_back({weight, x, now}); }
-  void finish_action() { _ends.push_back(_features.size()); }
+  void add(uint64_t weight, float x, float now) { _features.add({weight, x, now}); }
+  void finish_action() { _features.finish_action(); }
 
   /// Predictions as they are, in place of start and what follows.
   /// \param rows of each segment, of each action
@@ -39,16 +40,6 @@ public:
   void take(std::size_t count, const loss_map& map, double* losses, std::size_t stride);
 
 private:
-  class feature
-  {
-  public:
-    uint64_t weight;
-    float x;
-    float now;
-
-    bool operator==(const feature& other) const { return weight == other.weight && x == other.x; }
-  };
-
   /// A weight that has no other weight in its cohort, or is in the pool.
   class single
   {
@@ -67,10 +58,7 @@ private:
   bool _clean = true;                ///< all of _changes is zero
   std::vector<double> _predictions;  ///< of each action, the last that was taken
 
-  std::vector<feature> _features;  ///< of all actions
-  std::vector<std::size_t> _ends;  ///< of each action's
-  std::vector<feature> _common;    ///< that all actions have
-  std::vector<char> _is_common;    ///< of each feature of an action
+  action_features _features;
   std::vector<double> _common_changes;
 
   // Of an action:
@@ -83,9 +71,8 @@ private:
   std::size_t row() const { return _size + 1; }
   void resize(const segments& past, std::size_t actions);
   void predict();
-  void take_out_common();
-  void predict(const feature* features, std::size_t count, double* changes);
-  double look_up(const feature* features, std::size_t n);
+  void predict(const action_features::feature* features, std::size_t count, double* changes);
+  double look_up(const action_features::feature* features, std::size_t n);
   void add_singles(double* changes);
   void add_pooled(double* changes);
   template <typename Value>
