@@ -10,7 +10,7 @@ measurement is one command and one commit.
 import math
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
@@ -30,6 +30,16 @@ MARKED = re.compile(r"(<!-- figures:([\w-]+) -->\n)(.*?)(<!-- /figures -->)", re
 MARKER = re.compile(r"<!-- (?:figures:[\w-]+|/figures) -->")
 # The explorers of the table, beside the best peer.
 EXPLORERS = (OURS, "FastCB", "AdaCB", "SquareCB, mapped", "SquareCB", "bag", "RegCB-opt", "epsilon-greedy")
+# The explorers that the README recommends, and when; the best peer is added.
+CHOICES = {
+    OURS: "unless one of the rows below applies",
+    "FastCB": "a decision must be as fast as SquareCB's",
+    "SquareCB, mapped": "slates",
+    "SquareCB": "the learner is not linear (`--nn`, `--boosting`), or has `--l1` or `--l2`",
+    "bag": "heavy-tailed costs of about 1",
+    "epsilon-greedy": "VW's default, for comparison",
+}
+PEER_CHOICE = "few dense features, and Python is fast enough; or our [`OPOLearner`](docs/python.md)"
 # What a user would call the problems of each family.
 PROBLEMS = {
     "certain": "clicks are certain, few contexts",
@@ -97,6 +107,29 @@ def online_table() -> list[str]:
     return markdown(columns, rows, left=2)
 
 
+def choice_table() -> list[str]:
+    """When to use which explorer, with the figures of online_table."""
+    found = read("online").set_index("explorer")
+    names = [*(name for name in CHOICES if name in found.index), *filter(None, [best_peer(found)])]
+    found = found.loc[names]
+    of_vw = [name in CHOICES for name in names]
+    losses = losses_of("bakeoff").mean().reindex(names)
+    in_bold = [_lowest_in_bold(column.tolist(), of_vw) for column in (found["mean"], losses)]
+    rows = [
+        [
+            str(row.Index),
+            flags_of(str(row.Index)) if row.Index in CHOICES else "not VW",
+            CHOICES.get(str(row.Index), PEER_CHOICE),
+            share,
+            "" if row.Index == OURS else f"{row.difference:+.3f} ± {row.half_width:.3f}",
+            loss,
+        ]
+        for row, share, loss in zip(found.itertuples(), *in_bold, strict=True)
+    ]
+    columns = ["explorer", "flags", "use it when", "regret share", "difference (95 %)", "mean loss"]
+    return markdown(columns, rows, left=3)
+
+
 def families_table() -> list[str]:
     """For each kind of problem the regret share of ours, of the best of VW's others, and of the best peer."""
     found = read("online").set_index("explorer")
@@ -111,16 +144,19 @@ def families_table() -> list[str]:
     return markdown(["your problem", OURS, "best of the others in VW", *([peer] if peer else [])], rows, left=1)
 
 
+def _cases() -> Iterator[tuple[list[int], pd.Series, pd.Series]]:
+    """The measured problems, with the rows of the default and of SquareCB."""
+    for work, case in read("speed").query("part == 'case'").groupby(list(speed.Case._fields), sort=False):
+        by_name = case.set_index("algorithm")
+        if speed.OURS in by_name.index:
+            yield list(map(int, work)), by_name.loc[speed.OURS], by_name.loc[speed.BASELINE]
+
+
 def cost_table() -> list[str]:
     """Time and memory of the default beside SquareCB's."""
     rows = []
-    for work, case in read("speed").query("part == 'case'").groupby(list(speed.Case._fields), sort=False):
-        by_name = case.set_index("algorithm")
-        if speed.OURS not in by_name.index:
-            continue
-        rounds, actions, features, words = map(int, work)
+    for (rounds, actions, features, words), ours, baseline in _cases():
         what = f"{words:,} words, about {features} a text" if words else f"{features:,} features"
-        ours, baseline = by_name.loc[speed.OURS], by_name.loc[speed.BASELINE]
         rows.append(
             [
                 f"{rounds:,} rounds, {actions} actions, {what}",
@@ -131,6 +167,19 @@ def cost_table() -> list[str]:
         )
     columns = ["problem", "a round takes", f"times {speed.BASELINE}", f"memory ({speed.BASELINE})"]
     return markdown(columns, rows, left=1)
+
+
+def cost_in_short() -> list[str]:
+    """The cost table in a sentence: its extremes, and the first problem."""
+    cases = list(_cases())
+    (rounds, actions, features, _), first, _ = cases[0]
+    times = [ours["times_baseline"] for _, ours, _ in cases]
+    memory = [ours["peak_mb"] / baseline["peak_mb"] for _, ours, baseline in cases]
+    return [
+        f"A round takes {min(times):.1f} to {max(times):.1f} times as long as with {speed.BASELINE}, "
+        f"{1e6 * first['seconds'] / rounds:,.0f} µs with {actions} actions of {features} features, and the process up "
+        f"to {max(memory):.1f} times the memory ([measured](docs/which-explorer.md#what-it-costs))."
+    ]
 
 
 def bakeoff_table() -> list[str]:
@@ -156,8 +205,10 @@ def _ranked(row: pd.Series, ours: bool) -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "online": online_table,
+    "choice": choice_table,
     "families": families_table,
     "cost": cost_table,
+    "cost-in-short": cost_in_short,
     "bakeoff": bakeoff_table,
 }
 

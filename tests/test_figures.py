@@ -15,7 +15,7 @@ def test_the_tables_of_a_page_are_what_the_data_say(page):
 
 def test_the_readme_has_the_tables_of_gain_and_cost():
     names = [name for _, name, _, _ in figures.MARKED.findall((figures.ROOT / "README.md").read_text())]
-    assert {"online", "cost"} <= set(names)
+    assert {"choice", "cost-in-short"} <= set(names)
 
 
 @pytest.fixture
@@ -68,6 +68,17 @@ def test_new_data_give_new_tables_with_the_lowest_of_vw_in_bold(data):
     ]
 
 
+def test_the_readme_s_table_says_when_to_use_an_explorer(data):
+    shares = [("LinUCB of coba", 0.1), ("FastCB", 0.3), ("OPO-CMAB", 0.2), ("RegCB-opt", 0.9)]
+    data("online", [row(name, mean) for name, mean in shares])
+    data("bakeoff", [{"dataset": 2, "algorithm": "OPO-CMAB", "mean": 0.34}])
+    assert figures.choice_table()[2:] == [
+        f"| OPO-CMAB | `--opo_cmab` | {figures.CHOICES['OPO-CMAB']} | **0.200** |  | **0.340** |",
+        f"| FastCB | `--fastcb` | {figures.CHOICES['FastCB']} | 0.300 | +0.100 ± 0.010 | - |",
+        f"| LinUCB of coba | not VW | {figures.PEER_CHOICE} | 0.100 | -0.100 ± 0.010 | - |",
+    ]
+
+
 def test_the_cost_is_that_of_the_default_beside_squarecb(data):
     work = {"part": "case", "rounds": 1000, "actions": 4, "features": 55, "words": 200_000.0}
     found = {"SquareCB": (0.1, 1.0, 20), "OPO-CMAB": (0.3, 3.0, 40), "OPO-CMAB, exact": (9.0, 90.0, 50)}
@@ -81,6 +92,9 @@ def test_the_cost_is_that_of_the_default_beside_squarecb(data):
     assert figures.cost_table()[2:] == [
         "| 1,000 rounds, 4 actions, 200,000 words, about 55 a text | 300 µs | 3.0 | 40 MB (20 MB) |"
     ]
+    [sentence] = figures.cost_in_short()
+    assert sentence.startswith("A round takes 3.0 to 3.0 times as long as with SquareCB, 300 µs with 4 actions")
+    assert "up to 2.0 times the memory" in sentence
 
 
 @pytest.mark.parametrize(
