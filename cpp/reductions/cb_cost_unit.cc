@@ -20,13 +20,13 @@
 #include <cstring>
 
 /*
-The one room for units of cost, directly above cb_adf. Users write a click as -1, a latency in milliseconds, a price in
-euros; gd's steps are made for labels of about 1; and explorers compare costs with bonuses. So costs are mapped on
-their way down, to the same labels whatever their unit, and scores on their way up, to losses in [0, 1]. Under logistic
-loss scores are margins, and become losses through the sigmoid. Sensitivities (RegCB, AdaCB) follow by the chain rule.
+All handling of cost units is here, directly above cb_adf. Users write a click as -1, a latency in milliseconds, a price
+in euros; gd's steps suit labels of about 1; and explorers compare costs with bonuses. So costs are mapped to labels on
+their way down, independent of their unit, and scores to losses in [0, 1] on their way up. Under logistic loss scores
+are margins, and become losses through the sigmoid. Sensitivities (RegCB, AdaCB) follow by the chain rule.
 
-The range is that of the usual costs, and is learnt. Limits that are given (--cb_min_cost, --cb_max_cost) clip the
-costs, and change nothing else; without the mapping they are the range.
+The cost range is learnt. Limits (--cb_min_cost, --cb_max_cost) clip the costs and change nothing else; without the
+mapping (raw) they are the range.
 */
 
 using namespace VW::config;
@@ -36,8 +36,8 @@ namespace opo_cmab
 {
 namespace
 {
-/// The label of the first costs, while they are all the same: that of the worst cost, as where clicks are rare. If they
-/// turn out to be the best it is too large, which did not matter on data sets.
+/// The label of the first costs, while they are all equal: that of the worst cost, as if clicks are rare. If they turn
+/// out to be the best cost, the label is too large; on data sets that made no difference.
 constexpr double FIRST_LABEL = 0.75;
 }  // namespace
 
@@ -59,7 +59,7 @@ float cost_unit::label(double cost) const
   return static_cast<float>(negative ? 1. - clipped : clipped);
 }
 
-// What the explorer sees is offset + scale * score, or offset + scale * sigmoid(score).
+// The explorer sees offset + scale * score, or offset + scale * sigmoid(score).
 double cost_unit::offset() const
 {
   if (!raw) { return !logistic ? range.start() : negative ? 1. : 0.; }
@@ -163,7 +163,7 @@ void cb_cost_unit::show(VW::multi_ex& examples) const
 {
   auto& predictions = examples[0]->pred.a_s;
   for (auto& prediction : predictions) { prediction.score = _unit->seen(prediction.score); }
-  // VW's explorers take the first for the best.
+  // VW's explorers expect the best action first.
   if (!_unit->raw && _unit->negative) { std::sort(predictions.begin(), predictions.end()); }
 }
 
@@ -206,7 +206,7 @@ void cb_cost_unit::observe(float cost)
 
 float cb_cost_unit::sensitivity(learner& base, VW::example& ec)
 {
-  // The caller has put what it sees there, as prediction and as label; the loss below reads a score and its label.
+  // Prediction and label are in the caller's unit; the loss below needs a score and its label.
   const float prediction = ec.pred.scalar;
   const float label = ec.l.simple.label;
   ec.pred.scalar = _unit->score_of(prediction);
@@ -224,7 +224,7 @@ public:
   uint64_t negative;
 };
 
-/// As in models of format 4, in which the range was that of the limits.
+/// The state in models of format 4, where the limits were the range.
 class saved_unit_4
 {
 public:
@@ -248,7 +248,7 @@ saved_unit upgrade(const saved_unit_4& old)
   range.high = old.max;
   const auto n = static_cast<double>(old.count);
   range.sum = old.sum + n * old.min;
-  // The squares were not saved then. These are right if all costs were at the limits, as for clicks.
+  // Format 4 has no sum of squares. This one is exact if all costs were at the limits, as for clicks.
   range.squares = old.sum * (old.max + old.min) + n * old.min * old.min;
   range.count = old.count;
   return result;
@@ -283,10 +283,10 @@ void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
   saved_unit saved = {};
   saved_unit_4 old = {};
   const bool is_old = _state.saved_version() == 4;
-  if (is_old ? !copy_from(bytes, old) : !copy_from(bytes, saved)) { _state.throw_damaged("it is of another size"); }
+  if (is_old ? !copy_from(bytes, old) : !copy_from(bytes, saved)) { _state.throw_damaged("its size is wrong"); }
   if (is_old) { saved = upgrade(old); }
   _unit->negative = saved.negative != 0;
-  if (!_unit->range.restore(saved.range)) { _state.throw_damaged("it is no range of costs"); }
+  if (!_unit->range.restore(saved.range)) { _state.throw_damaged("the cost range cannot be read"); }
 }
 
 void cb_cost_unit::persist_metrics(VW::metric_sink& metrics) const
@@ -352,21 +352,24 @@ void check_range_unit(const options_i& options, bool explorer_is_ours, float min
     if (options.was_supplied(flag))
     {
       THROW("--" << flag
-                 << " does not work where costs are mapped to their range: leave it out, or add "
+                 << " does not work with costs that are mapped to their range: leave it out, or add "
                     "--cb_cost_unit raw");
     }
   }
-  if (!options.was_supplied("cb_explore_adf")) { THROW("--cb_cost_unit range needs --cb_explore_adf"); }
+  if (!options.was_supplied("cb_explore_adf")) { THROW("--cb_cost_unit range needs --cb_explore_adf: add it"); }
   if (options.was_supplied("cb_type") && options.get_typed_option<std::string>("cb_type").value() != "mtr")
   {
-    THROW("--cb_cost_unit range needs --cb_type mtr, the default");
+    THROW("--cb_cost_unit range needs --cb_type mtr, the default: leave out --cb_type");
   }
   if (explorer_is_ours) { return; }
 
-  // VW's own explorers take mapped costs where they read nothing but scores.
+  // The mapping suits those of VW's explorers that read only scores.
   for (const auto* flag : {"cover", "synthcover", "rnd", "graph_feedback", "large_action_space"})
   {
-    if (options.was_supplied(flag)) { THROW("--cb_cost_unit range does not work with --" << flag); }
+    if (options.was_supplied(flag))
+    {
+      THROW("--cb_cost_unit range does not work with --" << flag << ": leave out one of them");
+    }
   }
   const bool reads_range =
       options.was_supplied("regcb") || options.was_supplied("regcbopt") || options.was_supplied("elim");
@@ -375,8 +378,8 @@ void check_range_unit(const options_i& options, bool explorer_is_ours, float min
   if (reads_range && !zero_to_one)
   {
     THROW(
-        "--cb_cost_unit range shows losses from 0 to 1 to --regcb and --elim: leave out --cb_min_cost and "
-        "--cb_max_cost, and the range is learnt");
+        "--cb_cost_unit range learns the range and gives --regcb and --elim losses from 0 to 1: leave out "
+        "--cb_min_cost and --cb_max_cost");
   }
 }
 }  // namespace
@@ -397,30 +400,29 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
                .keep()
                .necessary()
                .one_of({"range", "raw"})
-               .help("range: the regression learns costs as shares of their range, so that any unit works alike. "
-                     "raw: it learns costs as they are; under logistic loss, scores become costs. Default: range for "
-                     "--opo_cmab, --fastcb and --adacb; neither for VW's own explorers"))
+               .help(
+                   "range: learn costs as shares of the cost range, so that the unit does not matter. raw: learn costs "
+                   "unchanged; under logistic loss, map scores to costs. Default: range for --opo_cmab, --fastcb and "
+                   "--adacb; not set for VW's own explorers"))
       .add(make_option("cb_min_cost", min_cost)
                .keep()
-               .help("Lower limit: costs below are clipped to it. Default: the lowest cost so far; with --cbify, "
-                     "--loss0 if given"))
+               .help("Lower limit: lower costs are clipped to it. Default: no limit; with --cbify, --loss0 if given"))
       .add(make_option("cb_max_cost", max_cost)
                .keep()
-               .help("Upper limit: costs above are clipped to it. Default: the highest cost so far; with --cbify, "
-                     "--loss1 if given"))
-      .add(make_option("cb_score_link", link).hidden().help("In models of format 3; now --cb_cost_unit raw"));
+               .help("Upper limit: higher costs are clipped to it. Default: no limit; with --cbify, --loss1 if given"))
+      .add(make_option("cb_score_link", link).hidden().help("Only in models of format 3; use --cb_cost_unit raw"));
   if (!options.add_parse_and_check_necessary(new_options)) { return nullptr; }
 
   const bool ours = parts.explorer_is_ours;
   if (options.was_supplied("opo_paper") && unit_name != "raw")
   {
-    THROW("--opo_paper implies --cb_cost_unit raw, not " << unit_name);
+    THROW("--opo_paper implies --cb_cost_unit raw, not " << unit_name << ": leave out --cb_cost_unit");
   }
   auto unit = VW::make_unique<cost_unit>();
   unit->raw = unit_name == "raw";
   unit->logistic = all.loss_config.loss->get_type() == "logistic";
   unit->shows_costs = unit->raw && !ours;
-  if (!options.was_supplied("cb_adf")) { THROW("--cb_cost_unit needs --cb_explore_adf or --cb_adf"); }
+  if (!options.was_supplied("cb_adf")) { THROW("--cb_cost_unit needs --cb_explore_adf or --cb_adf: add one of them"); }
   if (unit->shows_costs && !unit->logistic) { return nullptr; }  // nothing to map
   if (unit->logistic && options.was_supplied("link"))
   {
@@ -445,13 +447,14 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
         THROW("--logistic_min must be below --logistic_max: " << unit->label_min << " and " << unit->label_max);
       }
     }
-    // VW's default label range is -1..1, which suits no costs. It has made the loss by now, so it is made again.
+    // VW has already created the loss with its default label range, -1 to 1, which does not suit costs: create it
+    // again.
     all.loss_config.loss = VW::get_loss_function(all, "logistic", unit->label_min, unit->label_max);
   }
 
   auto base = require_multiline(stack_builder.setup_base_learner());
   parts.costs = unit.get();
-  const uint32_t saved = parts.saved_state >= 4 ? parts.saved_state : 0;  // there is no such section in format 3
+  const uint32_t saved = parts.saved_state >= 4 ? parts.saved_state : 0;  // format 3 has no such section
   return make_reduction_learner(VW::make_unique<cb_cost_unit>(std::move(unit), *base, saved, all.logger), base, learn,
       predict, stack_builder.get_setupfn_name(cb_cost_unit_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)

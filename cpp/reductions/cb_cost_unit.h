@@ -10,19 +10,19 @@
 
 namespace opo_cmab
 {
-/// How costs become the labels that the regression learns, and scores of the regression what an explorer sees.
+/// Maps costs to the labels that the regression learns, and its scores to the losses that an explorer sees.
 ///
 ///   unit   loss      label             what the explorer sees
-///   range  squared   +-(loss - start)  start +- score: the loss, 0 and 1 being the ends of the cost range
+///   range  squared   +-(loss - start)  start +- score: the loss, 0 and 1 are the ends of the cost range
 ///   range  logistic  loss or 1 - loss  sigmoid(+-score); the loss is clipped to [0, 1]
-///   raw    squared   cost              (score - min) / (max - min), min and max being the limits, or the costs so far
-///   raw    logistic  cost              the same of label_min + (label_max - label_min) sigmoid(score)
+///   raw    squared   cost              (score - min) / (max - min); min and max: the limits, or the costs so far
+///   raw    logistic  cost              the same, with label_min + (label_max - label_min) sigmoid(score)
 ///
-/// Explorers of VW that ask for raw costs under logistic loss see costs, not losses.
+/// With raw costs under logistic loss, VW's explorers see costs, not losses.
 ///
-/// The sign is free until two different costs have been seen. Before that all costs are the same, the best or the worst
-/// there is; they are learnt as one label, and the sign is chosen afterwards such that it was the right one. (A linear
-/// learner that starts from 0 learns the negative weights from the negative labels.)
+/// The sign is chosen when the second different cost arrives. Until then all costs are equal, either the best or the
+/// worst one; they are learnt as one label, and the sign then makes that label right. (A linear learner that starts
+/// from 0 learns the negative weights from the negative labels.)
 class cost_unit
 {
 public:
@@ -34,7 +34,7 @@ public:
   float label_min = 0.f;  ///< of the logistic loss
   float label_max = 1.f;
 
-  /// The costs that are a loss of 0 and of 1, and whether they are known yet.
+  /// The costs with a loss of 0 and of 1, and whether they are known yet.
   double low() const { return raw ? range.least() : range.low(); }
   double high() const { return raw ? range.most() : range.high(); }
   bool known() const { return raw ? range.least() < range.most() : range.known(); }
@@ -42,14 +42,14 @@ public:
   /// Learns the range.
   void observe(double cost);
   float label(double cost) const;
-  /// What the explorer sees of a score.
+  /// The loss, or cost, that the explorer sees for a score.
   float seen(float score) const;
-  /// The score that is seen so, and the label; the change of what is seen with the score.
+  /// The inverse: the score, and the label; the derivative of seen() at that score.
   float score_of(float seen) const;
   float label_of(float seen) const;
   float slope_at(float seen) const;
 
-  /// What past predictions mean.
+  /// How past predictions become losses.
   opo_cmab::loss_map loss_map(const range_history& ranges, const segments& past) const;
 
 private:

@@ -15,10 +15,10 @@
 #include <vector>
 
 /*
-This file implements AdaCB (Foster, Rakhlin, Simchi-Levi and Xu (2020), https://arxiv.org/abs/2010.03104) as its
-authors have it in VW, --squarecb --elim: inverse gap weighting (SquareCB) over the plausible actions (RegCB) only.
-VW's own version counts each new minimum where it should count each survivor, so that its probabilities can be negative;
-this one counts right.
+This file implements AdaCB (Foster, Rakhlin, Simchi-Levi and Xu (2020), https://arxiv.org/abs/2010.03104) as in
+VW's --squarecb --elim, by the same authors: inverse gap weighting (SquareCB) over the plausible actions (RegCB) only.
+VW's version counts each new minimum instead of each survivor, so its probabilities can be negative; this one counts the
+survivors.
 */
 
 using namespace VW::config;
@@ -51,7 +51,7 @@ private:
   float _epsilon;
   opo_cmab::round_counter _rounds;
 
-  // Of each action: the lowest and the highest cost that the past rounds make plausible.
+  // The lowest and the highest plausible cost of each action, given the past rounds.
   std::vector<float> _min_costs;
   std::vector<float> _max_costs;
   std::vector<float> _survivors;
@@ -85,8 +85,8 @@ void cb_explore_adf_adacb::predict(learner& base, VW::multi_ex& examples)
   if (!_costs.known()) { return opo_cmab::make_uniform(preds); }
   compute_cost_ranges(base, examples);
 
-  // An action survives unless another is better even at its worst; so does one whose cost is no number, which weights
-  // that infinite features have spoilt predict.
+  // An action survives unless another is better even in the worst case. An action with a NaN cost, which infinite
+  // features can cause, survives too.
   const float min_max_cost = *std::min_element(_max_costs.begin(), _max_costs.end());
   const auto survives = [&](const VW::action_score& pred) { return !(_min_costs[pred.action] > min_max_cost); };
 
@@ -120,7 +120,8 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_adacb_setup(VW::setup_ba
       .add(make_option("mellowness", mellowness)
                .keep()
                .default_value(0.001f)
-               .help("Mellowness parameter c_0 for computing the plausible action set: the larger, the more survive"));
+               .help("Mellowness parameter c_0 for computing the plausible action set. A larger value keeps more "
+                     "actions"));
   greediness.add_to(new_options);
   if (!explorer.add_and_parse(new_options, *stack_builder.get_options())) { return nullptr; }
 

@@ -15,9 +15,9 @@
 This file implements FastCB (Foster and Krishnamurthy (2021), https://arxiv.org/abs/2107.02237), the first-order variant
 of SquareCB, with the VW learner as the regression oracle. With losses f in [0, 1] and f* the lowest of them,
 
-  p(a) = f* / (|A| f* + gamma (f(a) - f*)) for all actions but the best, which takes the rest:
+  p(a) = f* / (|A| f* + gamma (f(a) - f*)) for all actions but the best, which gets the rest:
 
-inverse gap weighting with gamma / f*. The smaller the lowest loss, the greedier.
+inverse gap weighting with gamma / f*. It is greedier if the lowest loss is smaller.
 */
 
 using namespace VW::config;

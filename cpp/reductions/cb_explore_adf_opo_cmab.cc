@@ -23,8 +23,8 @@
 
 /*
 This file implements OPO-CMAB (Levy and Mansour (2026), "Optimal Regret for Policy Optimization in Contextual Bandits"),
-with the VW learner as the regression oracle. For the context at hand it replays the policies that all past predictors
-would have led to (kernel/policy.h). Their predictions come from the history of the weights, which opo_tap.h keeps at
+with the VW learner as the regression oracle. For the current context it replays the policies that all past predictors
+lead to (kernel/policy.h). Their predictions come from the history of the weights, which opo_tap.h keeps at
 the bottom of the stack (kernel/weight_history.h). --opo_paper is the paper's Algorithm 1; the default also forgets,
 scales the bonus, keeps the past within a budget and maps costs to their range (docs/theory.md).
 */
@@ -74,7 +74,7 @@ private:
   opo_cmab::range_history _ranges;
   opo_cmab::policy _policy;
   uint64_t _decisions = 0;
-  std::chrono::steady_clock::duration _deciding{};  ///< the time that they took
+  std::chrono::steady_clock::duration _deciding{};  ///< the time spent on them
 
   opo_cmab::step_observer start_explaining(std::size_t actions) const;
   void replay(learner& base, VW::multi_ex& examples);
@@ -109,7 +109,7 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
   _deciding += std::chrono::steady_clock::now() - start;
 }
 
-/// Of the losses that the model predicts, in [0, 1].
+/// The lowest loss that the model predicts, in [0, 1].
 double lowest_loss(const VW::action_scores& predictions)
 {
   float lowest = 1.f;
@@ -140,11 +140,11 @@ void cb_explore_adf_opo_cmab::warn_of_no_history()
   if (_warned_of_no_history || _all.runtime_config.training) { return; }
   _warned_of_no_history = true;
   _all.logger.err_warn(
-      "--opo_cmab has not learnt from any round yet, and -t keeps it from learning: all actions are equally likely. "
+      "--opo_cmab has not learnt from any round yet, and -t turns learning off: all actions are equally likely. "
       "Train without -t first.");
 }
 
-/// An observer that writes the steps to `explaining`, or none.
+/// An observer that writes the steps to `explaining`; empty if that is nullptr.
 opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t actions) const
 {
   if (explaining == nullptr) { return nullptr; }
@@ -253,8 +253,8 @@ bool cb_explore_adf_opo_cmab::deserialize(const std::string& state)
   return _tap.history.deserialize(state.data() + next, state.size() - next);
 }
 
-/// Allows only learners whose past predictions can be rebuilt from past weights: linear in weights that only learning
-/// changes.
+/// Allows only learners with predictions that are linear in the weights, and weights that only learning changes: past
+/// predictions can then be rebuilt from past weights.
 void require_linear(const learner& base, VW::workspace& all)
 {
   const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting",
@@ -267,20 +267,20 @@ void require_linear(const learner& base, VW::workspace& all)
     {
       THROW("--opo_cmab does not work with " << name
                                              << ": it needs a linear learner, gd (the default), --ftrl, --coin "
-                                                "or --pistol, and nothing between it and the bandit");
+                                                "or --pistol, and no other reduction between it and the bandit");
     }
   }
   if (all.loss_config.l1_lambda > 0.f)
   {
-    THROW("--opo_cmab does not work with --l1, which acts outside of the weights: leave it out");
+    THROW("--opo_cmab does not work with --l1, which VW applies outside of the weights: leave it out");
   }
   if (all.loss_config.l2_lambda > 0.f)
   {
-    THROW("--opo_cmab does not work with --l2, which acts outside of the weights: leave it out");
+    THROW("--opo_cmab does not work with --l2, which VW applies outside of the weights: leave it out");
   }
 }
 
-/// VW's daemon forks children over one weight vector: each would keep a history of weights that the others change.
+/// The children of VW's daemon share one weight vector: the history of each would miss the changes of the others.
 void check_daemon(options_i& options, const VW::workspace& all)
 {
   const bool daemon =
@@ -298,8 +298,8 @@ void check_daemon(options_i& options, const VW::workspace& all)
   if (options.was_supplied("final_regressor") || options.was_supplied("f"))
   {
     THROW(
-        "--final_regressor (-f) does not work with a daemon that learns: the process that would save at the end is "
-        "not the one that learnt. Send the daemon a line save_<file> instead");
+        "--final_regressor (-f) does not work with a daemon that learns: the process that saves at the end is not "
+        "the one that learns. Send the daemon a line save_<file> instead");
   }
 }
 
@@ -309,7 +309,7 @@ void imply(options_i& options, const std::string& flag, T& value, const T& impli
 {
   if (options.was_supplied(flag) && value != implied)
   {
-    THROW("--opo_paper implies --" << flag << " " << implied << ", not " << value);
+    THROW("--opo_paper implies --" << flag << " " << implied << ", not " << value << ": leave out --" << flag);
   }
   value = implied;
 }
@@ -354,15 +354,15 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
                .keep()
                .necessary()
                .help("Optimistic policy optimization (OPO-CMAB) exploration"))
-      .add(make_option("opo_eta", eta)
-               .keep()
-               .default_value(20.f)
-               .help(
-                   "Learning rate of the policy: the larger, the sooner it concentrates on the action that looks best"))
+      .add(
+          make_option("opo_eta", eta)
+              .keep()
+              .default_value(20.f)
+              .help("Learning rate of the policy. A larger value concentrates it sooner on the action that looks best"))
       .add(make_option("opo_gamma", gamma)
                .keep()
                .help("Size of the exploration bonus, instead of --opo_scale: beta_k = [opo_gamma]*sqrt(k/[num "
-                     "actions]) in round k. The larger, the more it explores"))
+                     "actions]) in round k. A larger value explores more"))
       .add(make_option("opo_beta", beta)
                .keep()
                .help("Constant size of the exploration bonus, the beta of Algorithm 1, instead of --opo_scale"))
@@ -371,28 +371,29 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
               .keep()
               .default_value(0.5f)
               .help("Size of the exploration bonus: gamma is [opo_scale] times the lowest loss that the model predicts "
-                    "for the context, 0 being the lower end of the cost range and 1 the upper. The larger, the more "
-                    "it explores"))
-      .add(make_option("opo_decay", decay)
-               .keep()
-               .default_value(.8f)
-               .help("How much of the policy is left after a round: pi_{k+1} is proportional to "
-                     "pi_k^[opo_decay]*exp(-[opo_eta]*loss). 1 is Algorithm 1; less forgets old models"))
+                    "for the context, from 0 (lower end of the cost range) to 1 (upper end). A larger value explores "
+                    "more"))
+      .add(
+          make_option("opo_decay", decay)
+              .keep()
+              .default_value(.8f)
+              .help("Forgetting: in each round pi_{k+1} is proportional to pi_k^[opo_decay]*exp(-[opo_eta]*loss). 1 is "
+                    "Algorithm 1; smaller values forget old models"))
       .add(make_option("opo_budget", budget)
                .keep()
                .default_value(64)
-               .help("The past is kept in at most this many segments, and a decision takes at most this many steps, "
-                     "however long the stream. 0 is exact: a step for each past round"))
+               .help("Keep the past in at most this many segments, so that a decision takes at most this many steps, "
+                     "however long the stream. 0 is exact: one step for each past round"))
       .add(make_option("opo_importance_weighted", importance_weighted)
                .keep()
                .help("Weight examples by the inverse of their logged probability when learning, as the paper's "
                      "experiments do. Algorithm 1 does not"))
-      .add(make_option("opo_paper", paper)
-               .keep()
-               .help("The paper's Algorithm 1, without our additions: --opo_decay 1 --opo_budget 0 --cb_cost_unit raw, "
-                     "costs "
-                     "from 0 to 1 unless --cb_min_cost and --cb_max_cost say otherwise; --opo_eta 100 and --opo_gamma "
-                     "0.1 unless given"));
+      .add(
+          make_option("opo_paper", paper)
+              .keep()
+              .help("The paper's Algorithm 1, without our additions: --opo_decay 1 --opo_budget 0 --cb_cost_unit raw, "
+                    "costs from 0 to 1 unless --cb_min_cost and --cb_max_cost are given; --opo_eta 100 and --opo_gamma "
+                    "0.1 unless given"));
   if (!explorer.add_and_parse(new_options, options)) { return nullptr; }
 
   if (paper)
@@ -421,11 +422,14 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   {
     THROW("--opo_cmab does not work with "
         << (options.was_supplied("epsilon_decay") ? "--epsilon_decay" : "a reduction above it")
-        << ": it keeps several models, and moves weights between them outside of learning. Leave it out");
+        << ", which keeps several models and copies weights between them outside of learning: leave it out");
   }
   check_daemon(options, all);
 
-  if (!options.was_supplied("no_predict")) { options.insert("no_predict", ""); }  // cb_adf need not predict to learn
+  if (!options.was_supplied("no_predict"))
+  {
+    options.insert("no_predict", "");
+  }  // cb_adf can learn without a prediction
   const float bonus_size = bonus == "opo_beta" ? beta : bonus == "opo_gamma" ? gamma : scale;
   explorer.prepare("opo_cmab", stack_builder, {{"opo_eta", eta}, {"opo_decay", decay}, {bonus.c_str(), bonus_size}});
   opo_cmab::keep_option(options, "opo_budget", std::to_string(budget));

@@ -10,12 +10,11 @@
 
 namespace opo_cmab
 {
-/// Why a decision is what it is: the steps of the replay that led to it. Matrices have a row for each step and a column
-/// for each action.
+/// The steps of the replay behind a decision. Matrices have a row for each step and a column for each action.
 class explanation
 {
 public:
-  double min_cost = std::numeric_limits<double>::quiet_NaN();  ///< the cost range now; not a number until it is known
+  double min_cost = std::numeric_limits<double>::quiet_NaN();  ///< the current cost range; NaN until it is known
   double max_cost = std::numeric_limits<double>::quiet_NaN();
   std::vector<uint64_t> first_rounds;  ///< of each step; the first round is 0
   std::vector<uint64_t> rounds;        ///< in each step; 1 without a budget
@@ -24,7 +23,7 @@ public:
   std::vector<double> policies;  ///< before each step, and after the last
 };
 
-/// Of several decisions: CCB and slates make one for each slot.
+/// The explanations of several decisions: CCB and slates make one for each slot.
 class explanations
 {
 public:
@@ -32,7 +31,7 @@ public:
   std::size_t most_steps = std::numeric_limits<std::size_t>::max();  ///< a decision that takes more throws
 };
 
-/// From here on decisions append their steps; nullptr stops it. Throws without --opo_cmab.
+/// From now on decisions append their steps to target; nullptr stops this. Throws without --opo_cmab.
 void explain_into(VW::workspace& all, explanations* target);
 }  // namespace opo_cmab
 

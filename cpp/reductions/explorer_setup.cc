@@ -21,7 +21,7 @@ using namespace VW::config;
 
 namespace
 {
-/// VW says that a value is not a number, but not for which option. Find it by parsing the options one by one.
+/// VW reports a value that is not a number, but not its option. Find it by parsing the options one by one.
 void name_bad_value(const option_group_definition& group, options_i& options)
 {
   for (const auto& option : group.m_options)
@@ -94,12 +94,12 @@ void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_
   }
   for (const auto* other : {"large_action_space", "graph_feedback"})
   {
-    if (options.was_supplied(other)) { THROW("--" << flag << " does not work with --" << other << ": leave that out"); }
+    if (options.was_supplied(other)) { THROW("--" << flag << " does not work with --" << other << ": leave it out"); }
   }
 
   parts.explorer_is_ours = true;
   take_saved_state(options, parts);
-  // The weights of a stock model, or of our format 3, were learnt from raw costs, and keep learning from them.
+  // A stock model, or one of our format 3, has learnt raw costs, and must continue to.
   const bool model_loaded = all.runtime_state.model_file_ver != VW::version_struct{};
   const bool raw = options.was_supplied("opo_paper") || (model_loaded && parts.saved_state < 4);
   keep_option(options, "cb_cost_unit", raw ? "raw" : "range");
@@ -138,8 +138,8 @@ void require_nonnegative(const std::string& flag, float value)
 void keep_option(options_i& options, const std::string& name, const std::string& value)
 {
   if (!options.was_supplied(name)) { options.replace(name, value); }
-  // Our own options are kept by their definition. VW's (--loss_function) are not, and options of reductions further
-  // down are not known yet.
+  // Our own options are defined with keep(). VW's (--loss_function) are not, and those of reductions further down are
+  // not defined yet.
   for (const auto& option : options.get_all_options())
   {
     if (option->m_name == name) { option->m_keep = true; }
@@ -162,7 +162,7 @@ void take_saved_state(options_i& options, parts& ours)
                 .keep()
                 .default_value(STATE_VERSION)
                 .hidden()
-                .help("Set in models that hold an explorer's state, not by hand"));
+                .help("Set by VW in models that hold an explorer's state. Do not set it by hand"));
   options.add_and_parse(group);
   if (options.was_supplied("explorer_state"))
   {

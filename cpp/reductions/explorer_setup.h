@@ -17,10 +17,10 @@
 #include <string>
 #include <utility>
 
-// What our explorers have in common: --opo_cmab, --fastcb and --adacb.
+// Shared by our explorers: --opo_cmab, --fastcb and --adacb.
 namespace opo_cmab
 {
-/// Options that every explorer of ours takes.
+/// Options of all our explorers.
 class explorer_options
 {
 public:
@@ -30,7 +30,7 @@ public:
   /// \return whether the explorer was asked for
   bool add_and_parse(VW::config::option_group_definition& group, VW::config::options_i& options);
 
-  /// Refuses what an explorer cannot work with, naming the flag. Makes VW save the settings in use with the model, loss
+  /// Refuses flags that an explorer cannot work with, by name. Makes VW save the settings in use with the model, loss
   /// function included. Turns on the cost unit. Call it before the base is set up.
   /// \param flag the explorer's own, without the dashes
   /// \param settings its other settings: saved even if they are defaults, so that a new default in a later version
@@ -65,7 +65,7 @@ void keep_option(VW::config::options_i& options, const std::string& name, const 
 /// ones would learn something else. Call it after the base is set up.
 void keep_learner_options(VW::config::options_i& options);
 
-/// Finds out whether the model being loaded holds an explorer's state, and makes VW note in saved models that they do.
+/// Finds out whether the model being loaded holds an explorer's state, and makes VW mark saved models accordingly.
 void take_saved_state(VW::config::options_i& options, parts& ours);
 
 /// The label with the observed cost, or nullptr.
@@ -74,9 +74,9 @@ VW::cb_class* find_observed(VW::multi_ex& examples);
 /// Gives every action the same probability: there is nothing to compare before the cost range is known.
 void make_uniform(VW::action_scores& predictions);
 
-/// Lets cb_adf (mtr) learn, then restores the predictions. Unless importance weighted, the logged probability is 1
-/// meanwhile. mtr still multiplies the weight by rounds / actions so far (1 / |A| for action sets of one size), as for
-/// every explorer of VW.
+/// Lets cb_adf (mtr) learn, then restores the predictions. Unless importance weighted, it learns with a logged
+/// probability of 1. mtr still multiplies the weight by rounds / actions so far (1 / |A| for action sets of one size),
+/// as for every explorer of VW.
 void learn_round(VW::LEARNER::learner& base, VW::multi_ex& examples, bool importance_weighted = false);
 
 /// The number of labelled rounds learnt so far. FastCB and AdaCB have no other state.

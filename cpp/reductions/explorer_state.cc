@@ -11,12 +11,12 @@
 
 namespace
 {
-// io_buf adds the size to a pointer before it checks how much there is: an impossible size would wrap around.
+// io_buf adds the size to a pointer before it checks how much data there is: an impossible size would overflow.
 constexpr uint64_t LARGEST_SIZE = uint64_t{1} << 46;
 
 uint64_t checksum(const void* bytes, size_t size) { return VW::uniform_hash(static_cast<const char*>(bytes), size, 0); }
 
-/// What the section starts with; the state follows.
+/// The start of a section; the state follows.
 class section_header
 {
 public:
@@ -74,9 +74,9 @@ bool explorer_state::load(VW::io_buf& io, std::string& state) const
   }
   if (header.version != _saved_version)
   {
-    THROW("the model's state of --" << _flag << " has format version " << header.version
-                                    << ", and this program reads versions 3 to " << STATE_VERSION
-                                    << ": load it with the version that saved it");
+    THROW("section " << _flag << " of the model has format version " << header.version
+                     << ", and this program reads versions 3 to " << STATE_VERSION
+                     << ": load it with the version that saved it");
   }
   if (header.own_checksum != header.compute_own_checksum()) { throw_damaged("the state does not match its checksum"); }
   if (header.state_size > LARGEST_SIZE || header.below_size > LARGEST_SIZE)
@@ -104,7 +104,7 @@ bool explorer_state::load(VW::io_buf& io, std::string& state) const
 
 void explorer_state::throw_damaged(const std::string& what) const
 {
-  THROW("the model file is damaged or cut short, in or after the state of --"
+  THROW("the model file is damaged or cut short, in or after its section "
       << _flag << ": " << what << ". Use an intact copy, or train a new model");
 }
 }  // namespace opo_cmab

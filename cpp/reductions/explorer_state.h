@@ -10,9 +10,9 @@ namespace opo_cmab
 {
 constexpr uint32_t STATE_VERSION = 5;
 
-/// An explorer's section of a model file. VW loads a file that was cut short or altered without an error. So the
-/// section carries its length, a checksum of itself, and a checksum of all that follows: what the reductions below
-/// save, the weights last. They are checked before any of it is used.
+/// An explorer's section of a model file. VW loads a cut or altered file without an error. So the section has its
+/// length, a checksum of itself, and a checksum of everything after it: what the reductions below save, the weights
+/// last. All of them are checked before any of it is used.
 class explorer_state
 {
 public:

@@ -33,7 +33,8 @@ past_predictions& tap::stop_noting()
   _noting = false;
   if (_noted != _past.actions())
   {
-    THROW("--opo_cmab: " << _noted << " examples were predicted for " << _past.actions() << " actions");
+    THROW("--opo_cmab: " << _noted << " examples were predicted for " << _past.actions()
+                         << " actions. A reduction below it adds or drops examples: leave it out");
   }
   return _past;
 }
@@ -44,7 +45,7 @@ void tap::look_up_layout()
   _stride_shift = _all.weights.stride_shift();
 }
 
-/// Weights are known by number, not by their place in memory: with -t they lie more densely than when learning.
+/// We identify weights by number, not by their place in memory: with -t VW packs them more densely.
 uint64_t tap::number_of(uint64_t index) const { return (index & _mask) >> _stride_shift; }
 
 void tap::note_feature(tap& self, float x, uint64_t index)

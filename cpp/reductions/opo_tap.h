@@ -10,8 +10,8 @@
 
 namespace opo_cmab
 {
-/// Sees each example as the base learner sees it, all interactions expanded: below generate_interactions, which expands
-/// wildcards and puts them back on the way up, so that a reduction further up would miss them.
+/// Sees each example as the base learner sees it, with all interactions expanded. It is below generate_interactions,
+/// which expands wildcards and restores them on the way up; a reduction further up would miss them.
 class tap
 {
 public:
@@ -20,7 +20,7 @@ public:
 
   weight_history history;  ///< of the labelled rounds learnt so far
 
-  /// From here on, turns the features of each predicted example into its past predictions, one example per action.
+  /// From now on, turns the features of each predicted example into its past predictions, one example per action.
   void start_noting(std::size_t actions);
   /// \return the past predictions
   past_predictions& stop_noting();
