@@ -500,8 +500,8 @@ def test_contexts_may_have_no_features(oracle):
     ("columns", "rows", "lengths", "words"),
     [
         (GROUP - 1, [[0, 1]], [1], "a multiple of GROUP"),
-        (GROUP, [[0, 2]], [1], "rows must be of predictions"),
-        (GROUP, [[-1, 0]], [1], "rows must be of predictions"),
+        (GROUP, [[0, 2]], [1], "rows must be row numbers of predictions"),
+        (GROUP, [[-1, 0]], [1], "rows must be row numbers of predictions"),
         (GROUP, [[0, 1]], [0], "lengths must be at least 1"),
         (GROUP, [[0, 1]], [1, 1], "a row for each of lengths"),
         (GROUP, [[0, 1, 1]], [1], "a column for each action"),

@@ -1,5 +1,5 @@
-// What Python needs of the engine beyond pylibvw: opo_cmab._explain. In the file of pylibvw, because it needs the same
-// VW.
+// Access to the engine from Python that pylibvw lacks: opo_cmab._explain. It is in the same shared library as pylibvw,
+// because both need the same VW.
 #include "reductions/cb_explore_adf_opo_cmab.h"
 #include "vw/common/random.h"
 #include "vw/common/vw_exception.h"
@@ -52,7 +52,7 @@ py::dict to_dict(const opo_cmab::explanation& steps)
   return result;
 }
 
-/// The numbers of a decision's actions, increasing: the order that explorers see them in.
+/// The numbers of a decision's actions, in increasing order, as explorers see them.
 std::vector<uint32_t> actions_of(const VW::action_scores& decision)
 {
   std::vector<uint32_t> result;
@@ -61,19 +61,19 @@ std::vector<uint32_t> actions_of(const VW::action_scores& decision)
   return result;
 }
 
-/// Predicts as Workspace.predict will do next, and returns the steps: of each slot, or None where no action is left.
-/// Changes nothing: VW would append to the decisions of examples that it predicts again, and sample another way then.
+/// Predicts as the next Workspace.predict will, and returns the steps of each slot, or None if it has no action left.
+/// Restores the state: otherwise VW would append to the decisions of these examples, and sample differently next time.
 py::list explain(VW::workspace& workspace, const py::list& examples, std::size_t most_steps)
 {
   auto unwrapped = unwrap(examples);
-  if (unwrapped.empty()) { THROW("there is no context to be explained"); }
+  if (unwrapped.empty()) { THROW("there is no context to explain: give the lines of a context and its actions"); }
   opo_cmab::explanations explained;
   explained.most_steps = most_steps;
   opo_cmab::explain_into(workspace, &explained);
   auto& prediction = unwrapped[0]->pred;
   auto slots = std::move(prediction.decision_scores);
   prediction.decision_scores.clear();
-  prediction.a_s.clear();  // VW leaves the last decision there if there is nothing to decide
+  prediction.a_s.clear();  // VW keeps the last decision there if there is nothing to decide
   {
     auto& random = *workspace.get_random_state();
     auto restore = VW::scope_exit(
@@ -111,11 +111,11 @@ void discard(VW::workspace& workspace, const py::list& examples)
 VW::LEARNER::learner& find_regression(VW::workspace& workspace)
 {
   auto* found = workspace.l->get_learner_by_name_prefix("cb_adf");
-  if (found == nullptr) { THROW("this is not a model of --cb_explore_adf or --cb_adf"); }
+  if (found == nullptr) { THROW("this is not a model of --cb_explore_adf or --cb_adf: only these can be converted"); }
   return *found;
 }
 
-/// What cb_adf and the reductions below it save, the weights included, goes from one workspace to the other.
+/// Copies what cb_adf and the reductions below it save, including the weights, from one workspace to another.
 void copy_regression(VW::workspace& from, VW::workspace& to)
 {
   auto bytes = std::make_shared<std::vector<char>>();
@@ -125,7 +125,7 @@ void copy_regression(VW::workspace& from, VW::workspace& to)
   out.flush();
   VW::io_buf in;
   in.add_file(VW::io::create_buffer_view(bytes->data(), bytes->size()));
-  to.runtime_state.model_file_ver = VW::VERSION;  // that it is written in
+  to.runtime_state.model_file_ver = VW::VERSION;  // the version it was written with
   find_regression(to).save_load(in, true, false);
 }
 }  // namespace
@@ -137,7 +137,7 @@ PYBIND11_MODULE(_explain, m)
       py::arg("most_steps") = opo_cmab::explanations().most_steps,
       "The steps that a prediction takes, for each slot; an error if one takes more than most_steps.");
   m.def("copy_regression", &copy_regression, py::arg("from_"), py::arg("to"),
-      "Gives a workspace the weights of another, and what else cb_adf and its base keep.");
+      "Copies the weights, and everything else that cb_adf and its base save, to another workspace.");
   m.def("discard", &discard, py::arg("workspace"), py::arg("examples"),
-      "Gives examples back without counting them in the workspace's statistics, as Workspace.finish_example does.");
+      "Returns examples to VW. Unlike Workspace.finish_example, does not count them in the statistics.");
 }

@@ -23,7 +23,7 @@ namespace
 {
 const std::vector<std::string> OUR_EXPLORERS = {"adacb", "fastcb", "opo_cmab"};
 
-// With one of these, cb_explore_adf_greedy does not switch itself on.
+// cb_explore_adf_greedy switches itself on unless one of these is given.
 const std::vector<std::string> STOCK_EXPLORERS = {
     "bag", "cover", "first", "graph_feedback", "regcb", "regcbopt", "rnd", "softmax", "squarecb", "synthcover"};
 
@@ -35,7 +35,7 @@ std::vector<std::string> supplied(const VW::config::options_i& options, const st
   return result;
 }
 
-/// VW's reduction stack with ours at their places.
+/// VW's reduction stack with ours inserted.
 class stack_builder : public VW::default_reduction_stack_setup, public opo_cmab::parts_owner
 {
 public:
@@ -59,8 +59,8 @@ public:
       if (explorers.size() > 1)
       {
         THROW("--" << explorers[0] << " and --" << explorers[1]
-                   << " are both explorers: give only one of them. If -i brings one of VW's own, python -m "
-                      "opo_cmab.adopt OLD NEW writes a model of ours with its weights");
+                   << " are both explorers: give only one of them. To start from a model of one of VW's explorers, "
+                      "convert it first: python -m opo_cmab.adopt OLD NEW");
       }
       _reduction_stack.erase(find(VW::reductions::cb_explore_adf_greedy_setup));
     }

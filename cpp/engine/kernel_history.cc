@@ -18,7 +18,7 @@ using opo_cmab::matrix;
 using weights_array = py::array_t<uint64_t, py::array::c_style>;
 using floats = py::array_t<float, py::array::c_style>;
 
-/// weight_history as a linear model's: what it would have predicted, round by round.
+/// The weight_history of a linear model: what it would have predicted, round by round.
 class history
 {
 public:
@@ -31,7 +31,7 @@ public:
   {
     if (weights.size() != before.size() || weights.size() != after.size())
     {
-      throw std::invalid_argument("weights, before and after must be of one length");
+      throw std::invalid_argument("weights, before and after must have the same length");
     }
     std::vector<opo_cmab::weight_history::change> changes;
     for (py::ssize_t i = 0; i < weights.size(); ++i)
@@ -89,9 +89,10 @@ private:
   {
     if (weights.size() != values.size() || weights.size() != now.size() || weights.ndim() < 1 || weights.ndim() > 2)
     {
-      throw std::invalid_argument("weights, values and now must be of one length, or have a row for each action each");
+      throw std::invalid_argument(
+          "weights, values and now must have the same shape: one row, or a row for each action");
     }
-    if (_history.past().size() == 0) { throw std::invalid_argument("no round has ended"); }
+    if (_history.past().size() == 0) { throw std::invalid_argument("no round has ended: call end_round first"); }
     const auto actions = static_cast<std::size_t>(weights.ndim() == 1 ? 1 : weights.shape(0));
     const auto features = static_cast<std::size_t>(weights.size()) / std::max<std::size_t>(1, actions);
     _predictions.start(_history, actions);
@@ -113,18 +114,19 @@ void opo_cmab::add_history(py::module_& m)
   py::class_<history>(m, "WeightHistory", "The timelines of a linear model's weights.")
       .def(py::init<uint32_t>(), py::arg("budget") = 0)
       .def("record", &history::record, py::arg("weights"), py::arg("before"), py::arg("after"),
-          "The round at hand has changed weights. One that is there several times has changed once.")
-      .def("end_round", &history::end_round, "The next round begins.")
+          "Records the weights that the current round has changed. A weight that is listed several times counts once.")
+      .def("end_round", &history::end_round, "Ends the current round.")
       .def("past_predictions", &history::past_predictions, py::arg("weights"), py::arg("values"), py::arg("now"),
-          "What the models before each round so far, or their averages over each segment, predict for an example; or, "
-          "where weights, values and now have a row for each action, for these.")
+          "The predictions of all past models, or of their averages over each segment, for an example; for several "
+          "actions if weights, values and now have a row for each.")
       .def("policy", &history::policy, py::arg("weights"), py::arg("values"), py::arg("now"), py::kw_only(),
           py::arg("eta"), py::arg("gamma") = py::none(), py::arg("beta") = py::none(), py::arg("decay") = 1.,
           py::arg("observer") = py::none(),
-          "The policy that the past predictions lead to. The observer is told the first round of each step and how "
-          "many rounds it is.")
+          "The policy that follows from the past predictions. The observer is called with the first round of each step "
+          "and its number of rounds.")
       .def("serialize", &history::serialize, "The history as bytes.")
-      .def("deserialize", &history::deserialize, py::arg("data"), "Back from bytes; False if they are not a history's.")
-      .def_property_readonly("entries", &history::entries, "How many changes are kept.")
-      .def_property_readonly("bytes", &history::bytes, "How much memory they take.");
+      .def("deserialize", &history::deserialize, py::arg("data"),
+          "Restores a history from bytes; False if they are not one.")
+      .def_property_readonly("entries", &history::entries, "The number of changes kept.")
+      .def_property_readonly("bytes", &history::bytes, "The memory they take.");
 }

@@ -10,7 +10,7 @@ namespace opo_cmab
 {
 using matrix = pybind11::array_t<double, pybind11::array::c_style>;
 
-/// Throws what Python calls a ValueError if they are not settings of a policy.
+/// Checks the settings; a bad one becomes a ValueError in Python.
 policy_settings make_settings(double eta, const pybind11::object& gamma, const pybind11::object& beta, double decay);
 
 void add_policies(pybind11::module_& m);

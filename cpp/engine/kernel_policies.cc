@@ -132,17 +132,17 @@ void check_rows(const matrix& predictions, const integers& rows)
   const auto in_predictions = [&](int64_t row) { return row >= 0 && row < predictions.shape(0); };
   if (!std::all_of(rows.data(), rows.data() + rows.size(), in_predictions))
   {
-    throw std::invalid_argument("rows must be of predictions");
+    throw std::invalid_argument("rows must be row numbers of predictions");
   }
 }
 
-/// Of each context, what its bonuses are multiplied by: as many as there are contexts, or none.
+/// The factors on the bonuses, one for each context, or none.
 std::vector<double> checked_scales(std::vector<double> scales, std::size_t contexts)
 {
   const bool good = std::all_of(scales.begin(), scales.end(), [](double s) { return s >= 0. && std::isfinite(s); });
   if (!good || (!scales.empty() && scales.size() != contexts))
   {
-    throw std::invalid_argument("scales must be numbers of at least 0, one for each context");
+    throw std::invalid_argument("scales must be finite numbers from 0 up, one for each context");
   }
   return scales;
 }
@@ -212,7 +212,7 @@ public:
     }
     if (predictions.shape(1) % GROUP != 0 || predictions.shape(1) < static_cast<py::ssize_t>(_contexts))
     {
-      throw std::invalid_argument("predictions must have a column for each context, up to a multiple of GROUP");
+      throw std::invalid_argument("predictions must have a column for each context, padded to a multiple of GROUP");
     }
     check_rows(predictions, rows);
     if (!std::all_of(lengths.data(), lengths.data() + lengths.size(), [](int64_t length) { return length > 0; }))
@@ -249,22 +249,22 @@ void opo_cmab::add_policies(py::module_& m)
 {
   m.def("policies", &policies, py::arg("predictions"), py::kw_only(), py::arg("eta"), py::arg("gamma") = py::none(),
       py::arg("beta") = py::none(), py::arg("decay") = 1.,
-      "pi_1 .. pi_{K+1}, step by step; as opo_cmab.reference.policies, fast.");
+      "pi_1 .. pi_{K+1}, step by step: a fast opo_cmab.reference.policies.");
   m.def("policy", &last_policy, py::arg("predictions"), py::kw_only(), py::arg("eta"), py::arg("gamma") = py::none(),
       py::arg("beta") = py::none(), py::arg("decay") = 1.,
-      "pi_{K+1}, the last of policies, by the way that the engine takes.");
+      "pi_{K+1}, the last row of policies, computed as in the engine.");
   m.def("bounded_policy", &bounded_policy, py::arg("averages"), py::arg("starts"), py::kw_only(), py::arg("budget"),
       py::arg("eta"), py::arg("gamma") = py::none(), py::arg("beta") = py::none(), py::arg("decay") = 1.,
       "pi_{K+1} in at most budget steps, from the average predictions over each segment of the past.");
   m.def("bounded_policies", &bounded_policies, py::arg("predictions"), py::arg("rows"), py::arg("starts"),
       py::kw_only(), py::arg("budget"), py::arg("eta"), py::arg("gamma") = py::none(), py::arg("beta") = py::none(),
       py::arg("decay") = 1., py::arg("scales") = std::vector<double>(),
-      "bounded_policy of many contexts: predictions has a column for each, rows says for each segment and action which "
-      "row of it holds the averages.");
-  py::class_<opo_cmab::segments>(m, "Segments", "The past rounds in segments: within a budget, or each by itself.")
+      "bounded_policy of many contexts: predictions has a column for each context; rows has, for each segment and "
+      "action, the number of the row with its averages.");
+  py::class_<opo_cmab::segments>(m, "Segments", "The past rounds, divided into at most budget segments.")
       .def(py::init(&make_segments), py::arg("budget"))
       .def("append", &append_round,
-          "One more round. Returns the segment that its successor was merged into to stay within the budget, or None.")
+          "Adds a round. If two neighbouring segments had to merge, returns the number of the first, else None.")
       .def_property_readonly("starts", &starts_of, "The first round of each segment, and the number of rounds.")
       .def(py::pickle([](const opo_cmab::segments& past) { return py::make_tuple(past.budget(), past.starts()); },
           [](const py::tuple& state)
@@ -273,23 +273,24 @@ void opo_cmab::add_policies(py::module_& m)
             auto past = make_segments(state[0].cast<uint32_t>());
             if (starts.empty() || !past.restore(starts.back(), starts))
             {
-              throw std::invalid_argument("these are no segments");
+              throw std::invalid_argument("the pickled segments are damaged");
             }
             return past;
           }));
   m.def("segment_starts", &segment_starts, py::arg("rounds"), py::kw_only(), py::arg("budget"),
-      "The first round of each segment into which a budget divides the rounds, and the number of rounds.");
+      "The first round of each segment, and the number of rounds, for a budget.");
   py::class_<checked_batch>(m, "PolicyBatch", "The policies of many contexts at once, pi_1 first.")
       .def(py::init<std::size_t, std::size_t, double, const py::object&, const py::object&, double,
                std::vector<double>>(),
           py::arg("contexts"), py::arg("actions"), py::kw_only(), py::arg("eta"), py::arg("gamma") = py::none(),
           py::arg("beta") = py::none(), py::arg("decay") = 1., py::arg("scales") = std::vector<double>(),
-          "scales: of each context, what its bonuses are multiplied by.")
+          "scales: a factor on the bonuses of each context.")
       .def("step", &checked_batch::step, py::arg("predictions"), py::arg("rows"), py::arg("lengths"),
-          "Steps through past rounds, in runs of the same predictors: their lengths, and for each run and action the "
-          "row of predictions, which has a column for each context.")
+          "Steps through past rounds, in runs with the same predictors. lengths: the rounds in each run; rows: for "
+          "each "
+          "run and action the row of predictions, which has a column for each context.")
       .def("probabilities", &checked_batch::probabilities, "A row for each context, a column for each action.")
       .def_property_readonly_static(
           "GROUP", [](const py::object&) { return checked_batch::GROUP; },
-          "Contexts that are computed side by side: predictions have a multiple of this many columns.");
+          "Contexts computed side by side: predictions must have a multiple of this many columns.");
 }

@@ -1,6 +1,5 @@
-// Included by force before VW's own main.cc and pylibvw.cc, which are compiled as they are: what they call of VW by
-// these names is ours. Everything that declares the stock functions is included first, so that only the calls are
-// renamed.
+// The compiler includes this before VW's own main.cc and pylibvw.cc, so that their calls by these names reach our
+// functions. The headers that declare the stock functions are included first, so that only the calls are renamed.
 #include "engine/initialize.h"
 
 // NOLINTBEGIN(readability-identifier-naming): they are VW's names
