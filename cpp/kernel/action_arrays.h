@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstddef>
 
-// The arrays of a recursion (recursion.h) by lanes, and its step.
+// The arrays of a recursion (recursion.h), accessed by lanes, and its step.
 namespace opo_cmab
 {
-/// An array where it is.
+/// An array in memory.
 class in_memory
 {
 public:
@@ -22,7 +22,7 @@ private:
   double* _values;
 };
 
-/// A copy in registers. SIZE: how many lanes.
+/// A copy in registers. SIZE: the number of vectors.
 template <std::size_t SIZE>
 class in_registers
 {
@@ -42,10 +42,10 @@ private:
   lanes _values[SIZE];
 };
 
-/// One round of the recursion, exactly.
-/// \param real 1 for actions, 0 beyond
+/// One exact round of the recursion.
+/// \param real 1 for actions, 0 for padding
 /// \param size of the arrays, in lanes
-/// \return what the largest log-weight loses before all become relative to it
+/// \return the drop of the largest log-weight, before all become relative to it
 template <typename Array>
 OPO_CMAB_INLINE double step_round(Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size,
     const double* losses, double half_beta, double decay, double eta)

@@ -11,7 +11,7 @@ using namespace opo_cmab;
 
 constexpr std::size_t STRETCH = active_set::STRETCH;
 
-/// What an action that is always played loses in each round of a stretch.
+/// The drop of the log-weight in each round of a stretch, for an action that is always played.
 OPO_CMAB_VECTORIZED
 void drops_if_always_played(
     const double* __restrict losses, const double* __restrict half_betas, double count, double eta, double* drops)
@@ -24,20 +24,20 @@ void drops_if_always_played(
   }
 }
 
-/// A stretch of rounds as the actions see it that are not played in it.
+/// A stretch of rounds, as input for the inactive actions.
 class stretch_input
 {
 public:
-  const double* losses;  ///< of each action, `stride` apart, of each round
+  const double* losses;  ///< by action (`stride` apart) and round
   std::size_t stride;
-  const double* half_betas;  ///< of each round
-  const double* drops;       ///< of each round: what the largest log-weight loses
-  const double* powers;      ///< of decay: what is left of each round at the end
+  const double* half_betas;  ///< by round
+  const double* drops;       ///< by round: the drop of the largest log-weight
+  const double* powers;      ///< of decay: the factor of each round's loss at the end
   double eta;
   double decay;
 };
 
-/// Whether an action of log-weight w, not active, becomes active on the way through a stretch.
+/// Whether an inactive action with log-weight w becomes active within a stretch.
 OPO_CMAB_INLINE bool becomes_active(const stretch_input& s, const double* losses, double inverse_count, double w)
 {
   for (std::size_t k = 0; k < STRETCH; ++k)
@@ -48,11 +48,11 @@ OPO_CMAB_INLINE bool becomes_active(const stretch_input& s, const double* losses
   return false;
 }
 
-/// Steps actions that are not played through a stretch.
-/// \param log_weights relative to the largest, before
-/// \param result after
-/// \param active set for those that became active on the way
-/// \return whether there are none
+/// Advances the inactive actions over a stretch.
+/// \param log_weights before the stretch, relative to the largest
+/// \param result log-weights after the stretch
+/// \param active set for actions that became active
+/// \return whether none did
 OPO_CMAB_VECTORIZED
 bool step_unplayed(const stretch_input& s, const std::vector<std::size_t>& actions, const double* counts,
     const double* log_weights, double* result, char* active)
@@ -76,7 +76,7 @@ bool step_unplayed(const stretch_input& s, const std::vector<std::size_t>& actio
       weighted += load(s.powers + k) * difference;
     }
     result[a] = left * log_weights[a] - sum(weighted);
-    // If all differences were the least, the weight would move from where it is to where it ends without turning.
+    // A bound: with the least difference in every round, the log-weight moves monotonically from start to end.
     const double bound = left * log_weights[a] + powers * largest(-least);
     if (bound > NEGLIGIBLE && becomes_active(s, losses, inverse_count, log_weights[a]))
     {
@@ -105,7 +105,7 @@ void active_set::start(const policy_settings& settings, std::size_t actions)
 
 void active_set::step(recursion& all, const double* losses, std::size_t stride, const double* half_betas)
 {
-  double drops[STRETCH];  // what the largest log-weight loses in each round
+  double drops[STRETCH];  // of the largest log-weight, by round
   const stretch_input input = {losses, stride, half_betas, drops, _powers.data(), _settings.eta, _settings.decay};
   for (std::size_t a = 0; a < all.actions; ++a) { _is_active[a] = all.pi[a] > 0. ? 1 : 0; }
   do {

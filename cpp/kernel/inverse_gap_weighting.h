@@ -7,9 +7,9 @@ namespace opo_cmab
 {
 /// Inverse gap weighting (Abe and Long 1999; Foster and Rakhlin 2020), in place: costs become probabilities.
 ///
-///   p(a) = 1 / (n + gamma (f(a) - f*))   for all n actions but the best, which takes the rest; f* = min f
+///   p(a) = 1 / (n + gamma (f(a) - f*))   for all n actions but the best, which gets the rest; f* = min f
 ///
-/// \param gamma at least 0; infinity is allowed and leaves no probability to any action that is worse than the best
+/// \param gamma at least 0; with infinity only the best actions have a probability
 template <typename It>
 void inverse_gap_weighting(It first, It last, double gamma)
 {
@@ -22,7 +22,7 @@ void inverse_gap_weighting(It first, It last, double gamma)
   {
     if (it == best) { continue; }
     const double gap = *it - lowest;
-    const double p = gap > 0. ? 1. / (n + gamma * gap) : 1. / n;  // infinity times no gap is no gap
+    const double p = gap > 0. ? 1. / (n + gamma * gap) : 1. / n;  // avoids infinity * 0
     *it = static_cast<float>(p);
     rest -= p;
   }

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
-// Four doubles at a time, as GCC and Clang know them: one register with AVX2, several on other machines, the same
-// results on all. A condition picks lane by lane: a < b ? a : b. In memory they are doubles, of any alignment.
+// Vectors of four doubles, an extension of GCC and Clang: one register with AVX2, several on other machines, the same
+// results on all. A condition selects lane by lane: a < b ? a : b. In memory they are doubles of any alignment.
 namespace opo_cmab
 {
 using lanes = double __attribute__((vector_size(LANES * sizeof(double))));
@@ -36,8 +36,8 @@ OPO_CMAB_INLINE double largest(lanes x)
   return a > b ? a : b;
 }
 
-/// exp(x) for x in [-60, 0], to 1e-15 of its value: x = n log 2 + r, |r| <= log(2) / 2, and exp(r) by its Taylor
-/// series.
+/// exp(x) for x in [-60, 0], with a relative error of 1e-15: x = n log 2 + r, |r| <= log(2) / 2, and exp(r) by its
+/// Taylor series.
 OPO_CMAB_INLINE lanes exp_of_negative(lanes x)
 {
   constexpr double SHIFT = 6755399441055744.;  // 1.5 * 2^52: adding it rounds to an integer, in the lowest bits

@@ -16,6 +16,6 @@ OPO_CMAB_INLINE lanes optimistic_loss(lanes loss, lanes bonus)
 
 inline double optimistic_loss(double loss, double bonus)
 {
-  return std::min(1., std::max(0., loss - std::min(bonus, 1.)));  // 0 for what is no number, as above
+  return std::min(1., std::max(0., loss - std::min(bonus, 1.)));  // 0 for NaN, as above
 }
 }  // namespace opo_cmab

@@ -34,7 +34,7 @@ void policy::compute_half_betas(std::size_t rounds)
   for (std::size_t i = 0; i < rounds; ++i) { _half_betas[i] = constant ? 0.5 * _settings.beta : scale * roots[i]; }
 }
 
-/// Brings losses of a block into the order of the segments.
+/// Transposes the losses of a block: segment by segment, padded.
 void policy::pad(std::size_t begin, std::size_t end)
 {
   const std::size_t size = _recursion.pi.size();

@@ -12,13 +12,13 @@
 #include <vector>
 
 // Algorithm 1 of Levy and Mansour (2026), "Optimal Regret for Policy Optimization in Contextual Bandits", for one
-// context c_t: from the past predictors f_1 .. f_{t-1} to the policy pi_t(c_t, .). Pure math, nothing of VW.
+// context c_t: from the past predictors f_1 .. f_{t-1} to the policy pi_t(c_t, .). Pure math, without VW.
 namespace opo_cmab
 {
 class past_predictions;
 
-/// Told of each step of a replay: its first round, counted from 0, how many rounds it is, and of each action the loss,
-/// the bonus b that is taken off it, and the probability before the step.
+/// Called for each step of a replay with its first round, counted from 0, its number of rounds, and for each action the
+/// loss, the bonus b, and the probability before the step.
 using step_observer = std::function<void(
     std::size_t first, std::size_t rounds, const double* losses, const double* bonuses, const double* pi)>;
 
@@ -30,11 +30,11 @@ public:
   void start(const policy_settings& settings, std::size_t actions);
 
   /// pi_k -> pi_{k+1}, for k = 1, 2, ..
-  /// \param losses of each action: f_k(c, a), mapped to [0, 1] but not clipped
+  /// \param losses by action: f_k(c, a), mapped to [0, 1] but not clipped
   void step(const double* losses);
 
-  /// Steps through the past, a step for each segment: a segment of one round exactly, a longer one by segment_step.h.
-  /// Takes all predictions.
+  /// Steps through the past, one step per segment: exactly for a segment of one round, by segment_step.h for a longer
+  /// one. Uses up the predictions.
   void replay(past_predictions& predictions, const loss_map& map, const step_observer& observer = nullptr);
 
   const double* probabilities() const { return _recursion.pi.data(); }
@@ -45,10 +45,10 @@ private:
   recursion _recursion;
   active_set _active_set;
   segment_step _segment_step;
-  std::vector<double> _roots;       ///< sqrt(k), as far as needed so far
-  std::vector<double> _half_betas;  ///< beta_k / 2, of a block of rounds
-  std::vector<double> _losses;      ///< of each action, of a block of segments
-  std::vector<double> _padded;      ///< of each segment of a block, of each action: losses
+  std::vector<double> _roots;       ///< sqrt(k), computed as needed
+  std::vector<double> _half_betas;  ///< beta_k / 2 for a block of rounds
+  std::vector<double> _losses;      ///< by action and segment of a block
+  std::vector<double> _padded;      ///< losses by segment of a block and action
   std::vector<uint32_t> _lengths;   ///< of the segments of a block
 
   void compute_half_betas(std::size_t rounds);

@@ -24,8 +24,8 @@ public:
 };
 
 /// One step of a group of contexts.
-/// \param rows of each action: which row of predictions is its
-/// \param scales of each context: what its bonuses are multiplied by
+/// \param rows the row of predictions for each action
+/// \param scales the factor on the bonuses of each context
 OPO_CMAB_VECTORIZED
 void step_group(policy_batch::action_state* states, std::size_t actions, const double* predictions, const int64_t* rows,
     std::size_t row_size, const double* scales, const round_step& step)

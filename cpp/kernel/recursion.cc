@@ -9,16 +9,16 @@ namespace
 {
 using namespace opo_cmab;
 
-/// Rounds to be stepped through.
+/// Rounds to step through.
 class round_input
 {
 public:
-  const double* losses;      ///< of each round, of each action
-  const double* half_betas;  ///< of each round
+  const double* losses;      ///< by round and action
+  const double* half_betas;  ///< by round
   std::size_t rounds;
   double decay;
   double eta;
-  double* drops;  ///< what the largest log-weight loses in each round, before all become relative to it: set
+  double* drops;  ///< output: the drop of the largest log-weight in each round, before all become relative to it
 };
 
 /// \param size of the arrays, in lanes

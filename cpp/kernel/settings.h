@@ -5,15 +5,15 @@
 
 namespace opo_cmab
 {
-/// eta; how large the exploration bonus is, a constant beta as in Algorithm 1, or beta_k = gamma sqrt(k / |A|); and how
-/// much of the past is left after a round: pi_{k+1}(a) ~ pi_k(a)^decay exp(-eta loss). Algorithm 1 has a decay of 1.
+/// The learning rate eta; the size of the exploration bonus, a constant beta as in Algorithm 1, or beta_k = gamma
+/// sqrt(k / |A|); and the decay: pi_{k+1}(a) ~ pi_k(a)^decay exp(-eta loss). Algorithm 1 has a decay of 1.
 class policy_settings
 {
 public:
   double eta = 0.;
   double decay = 1.;  ///< in [0, 1]
   double gamma = 0.;
-  double beta = -1.;  ///< below 0: not constant
+  double beta = -1.;  ///< below 0: use gamma
 
   /// beta_k / 2
   double half_beta(double k, std::size_t actions) const
