@@ -7,8 +7,8 @@ namespace opo_cmab
 {
 namespace
 {
-constexpr double DEVIATIONS = 2.;   // how far the range reaches on either side of the mean
-constexpr double TOLERANCE = 0.25;  // how far an end may be off, as a share of the width
+constexpr double DEVIATIONS = 2.;   // half the width of the range, in standard deviations
+constexpr double TOLERANCE = 0.25;  // how far an end may be off before the range moves, as a share of the width
 }  // namespace
 
 double cost_range::clip(double cost) const { return std::min(std::max(cost, _lower_limit), _upper_limit); }
@@ -94,7 +94,7 @@ std::vector<loss_map::piece> range_history::pieces(const segments& past, bool wi
   {
     const uint32_t start = past.starts()[s];
     const uint32_t end = past.starts()[s + 1];
-    if (end_of(i) >= end) { continue; }  // one range throughout
+    if (end_of(i) >= end) { continue; }  // the segment has one range
     if (s > 0 && (result.empty() || result.back().end < s)) { result.push_back({s, offset(i), scale(i)}); }
     loss_map::piece average = {s + 1, 0., 0.};
     for (uint32_t from = start; from < end;)

@@ -7,55 +7,55 @@
 #include <limits>
 #include <vector>
 
-// Costs in any unit: the range that makes losses of them, 0 for its lower end and 1 for its upper end. Pure math,
-// nothing of VW.
+// Costs in any unit: the cost range maps them to losses, its lower end to 0 and its upper end to 1. Pure math,
+// without VW.
 namespace opo_cmab
 {
 constexpr double LARGEST_START = 0.25;  ///< of cost_range::start
 
-/// The range of the usual costs, from low to high: two standard deviations to either side of the mean, within the
-/// lowest and the highest cost so far. Limits may be given; costs beyond are clipped to them.
+/// The cost range, from low to high: the mean plus and minus two standard deviations, within the lowest and the highest
+/// cost so far. Costs outside of the limits, if given, are clipped to them.
 ///
-/// For clicks at a rate of 20 to 80 % the range is that of all costs. Where few costs are far from the others, as with
-/// rare sales or heavy tails, it is much narrower: with all costs in the range, the usual ones would differ by little.
+/// At click rates of 20 to 80 % the range contains all costs. If a few costs are far from the others, as with rare
+/// sales or heavy tails, it is much narrower: a range with all costs would leave little of it to the usual ones.
 class cost_range
 {
 public:
   void limit_from_below(double limit) { _lower_limit = limit; }
   void limit_from_above(double limit) { _upper_limit = limit; }
-  /// To the limits.
+  /// Clips a cost to the limits.
   double clip(double cost) const;
 
-  /// Learns from a cost. The range moves when one of its ends is off by more than a quarter of the width: so it moves
-  /// rarely, and what models have learnt keeps its meaning most of the time.
+  /// Learns from a cost. The range moves only if one of its ends is off by more than a quarter of the width: so it
+  /// moves rarely.
   void observe(double cost);
 
-  /// Whether there is anything to compare: two different costs.
+  /// Whether two different costs have been seen.
   bool known() const { return _state.min < _state.max; }
   /// The lowest and the highest cost so far.
   double min() const { return _state.min; }
   double max() const { return _state.max; }
-  /// The limits, or these where none are given.
+  /// The limits, or the lowest and the highest cost so far if there are none.
   double least() const;
   double most() const;
   double low() const { return _state.first + _state.low; }
   double high() const { return _state.first + _state.high; }
 
-  /// From 0 for low to 1 for high, and beyond for unusual costs. The range must be known.
+  /// 0 for low, 1 for high, outside of [0, 1] for unusual costs. The range must be known.
   double loss(double cost) const;
 
-  /// Where a model is to start: the loss that it is to predict of an action that was never tried. A quarter of the
-  /// range, which looks good but not perfect; or half the mean loss when the range last moved, if that is less: where
-  /// most costs are near the best and few are far from it, a quarter would look bad.
+  /// The loss that a model should predict for an untried action: a quarter of the range, which is good but not perfect,
+  /// or half the mean loss when the range last moved, if that is less. If most costs are near the best, a quarter would
+  /// look bad.
   double start() const { return _state.start; }
 
-  /// All that is learnt, as plain data.
+  /// Everything learnt, as plain data.
   class state
   {
   public:
     double min = std::numeric_limits<double>::infinity();
     double max = -std::numeric_limits<double>::infinity();
-    double first = 0.;  ///< the first cost. What follows is of differences to it, so that no offset costs precision
+    double first = 0.;  ///< the first cost; the rest is relative to it, so that an offset costs no precision
     double low = 0.;
     double high = 0.;
     double sum = 0.;
@@ -64,7 +64,7 @@ public:
     double start = LARGEST_START;
   };
   const state& save() const { return _state; }
-  /// \return false if this is no range
+  /// \return false if this is not a valid range
   bool restore(const state& saved);
 
 private:
@@ -73,29 +73,29 @@ private:
   state _state;
 };
 
-/// The cost ranges that past predictors were learnt in. A predictor keeps its meaning when the range moves.
+/// The cost range of each past predictor, so that its predictions can be converted when the range moves.
 class range_history
 {
 public:
   class entry
   {
   public:
-    uint32_t predictor;  ///< the first one of this range, counted from 0
-    double low;          ///< less the first cost, and so is high
+    uint32_t predictor;  ///< the first one with this range, counted from 0
+    double low;          ///< relative to the first cost, as is high
     double high;
     double start;
   };
 
-  /// The range as it is when a predictor is learnt, where it differs from the last. What comes before the first known
-  /// range counts as learnt in it.
+  /// Adds the range of the next predictor, if it differs from the last one. Predictors before the first known range
+  /// count as learnt in it.
   void append(uint32_t predictor, const cost_range& range);
 
-  /// What past losses are in the last range, a loss being start + prediction (or the prediction, without_start) in the
-  /// range of its time. A segment in which the range changes has the average of its ranges.
+  /// Converts past losses to the current range. A loss is start + prediction (or the prediction, without_start) in the
+  /// range of its time. A segment in which the range changes uses the average of its ranges.
   std::vector<loss_map::piece> pieces(const segments& past, bool without_start) const;
 
   const std::vector<entry>& entries() const { return _entries; }
-  /// \return false if these are no ranges that append could have made
+  /// \return false if append cannot have made these ranges
   bool restore(std::vector<entry> entries);
 
 private:

@@ -15,7 +15,7 @@ void append(std::string& bytes, const T& value)
   bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-/// Their number, then they themselves.
+/// The number of values, then the values.
 void append_all(std::string& bytes, const std::vector<uint32_t>& values)
 {
   append(bytes, static_cast<uint64_t>(values.size()));
@@ -38,7 +38,7 @@ public:
     return true;
   }
 
-  /// What append_all wrote.
+  /// Reads what append_all wrote.
   bool read_all(std::vector<uint32_t>& values)
   {
     uint64_t count = 0;
@@ -64,7 +64,7 @@ std::string weight_history::serialize() const
   ::append(bytes, _past.budget());
   ::append(bytes, _past.rounds());
   append_all(bytes, starts);
-  std::vector<uint32_t> alone;  // in the pool, each as a cohort of one
+  std::vector<uint32_t> alone;  // weights in the pool, each saved as a cohort of one
   for (uint32_t number = 0; pooled() && number < weights(); ++number)
   {
     if (_places[number].alone != 0) { alone.push_back(number); }

@@ -18,7 +18,7 @@ std::size_t segments::append()
   return merged;
 }
 
-/// Of all pairs of neighbours, the first of those that are the shortest for their age: the next to be merged.
+/// The pair of neighbours to merge next, the shortest for its age: returns the first of the two.
 std::size_t segments::shortest_for_its_age() const
 {
   std::size_t best = 0;

@@ -19,7 +19,7 @@ void weight_index::insert(uint64_t weight, uint32_t number)
   ++_used;
 }
 
-/// Where the weight is, or would be.
+/// The slot of a weight, or the free slot for it.
 std::size_t weight_index::probe(uint64_t weight) const
 {
   const std::size_t mask = _slots.size() - 1;

@@ -6,10 +6,10 @@
 
 namespace opo_cmab
 {
-constexpr uint32_t NONE = UINT32_MAX;  ///< the number of no weight, of no cohort
+constexpr uint32_t NONE = UINT32_MAX;  ///< no weight, or no cohort
 
-/// Weight -> its number in the history, looked up for every feature of every prediction. A hash table with open
-/// addressing, or a plain array once that takes less memory.
+/// From a weight to its number in the history. Every prediction looks up every feature. A hash table with open
+/// addressing, or a plain array if that takes less memory.
 class weight_index
 {
 public:
@@ -37,7 +37,7 @@ private:
   std::vector<slot> _slots;  // a power of 2
   std::size_t _used = 0;
   uint64_t _largest = 0;
-  std::vector<uint32_t> _direct;  ///< of each weight below its size: the number
+  std::vector<uint32_t> _direct;  ///< the number of each weight, for weights below its size
 
   static uint64_t mix(uint64_t bits)  // the finalizer of MurmurHash3
   {
