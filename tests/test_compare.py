@@ -168,7 +168,7 @@ def test_nobody_wins_whose_interval_includes_0():
     explorers = [opo_cmab.compare.Explorer(name, "", Estimate(0, 0, 0)) for name in "ab"]
     said = verdict("a", explorers, [difference(-0.1, 0.2)], lambda first, second: difference(-0.1, 0.2))
     assert said[0] == "Not enough data to tell whether any of the others is better than a."
-    assert said[1].endswith("like, -0.10, about 4.0 times as many rounds would be needed.")
+    assert said[1].endswith("is -0.10, you need about 4.0 times as many rounds.")
     said = verdict("a", explorers, [difference(-0.2, 0.1)], lambda first, second: difference(-0.2, 0.1))
     assert said == ["b costs least.", "b costs less than a, by 0.20 a round (0.10 to 0.30)."]
     said = verdict("a", explorers, [difference(0.2, 0.1)], lambda first, second: difference(0.2, 0.1))
@@ -179,9 +179,7 @@ def test_where_the_log_has_enough_it_asks_for_passes_and_not_for_data():
     explorers = [opo_cmab.compare.Explorer(name, "", Estimate(0, 0, 0)) for name in "ab"]
     few_passes = difference(-0.1, 0.2, of_the_log=0.05)  # 0.1 ** 2 / 0.2 ** 2 = 0.25 = 0.05 + 0.95 * 10 / 47.5
     said = verdict("a", explorers, [few_passes], lambda first, second: few_passes)
-    assert said[1].endswith(
-        "not enough passes to tell. If the difference is what it looks like, -0.10, --passes 50 may do."
-    )
+    assert said[1].endswith("not enough passes to tell. If the true difference is -0.10, try --passes 50.")
     short_log = difference(-0.1, 0.2, of_the_log=0.3)
     assert "about 4.0 times as many rounds" in verdict("a", explorers, [short_log], lambda first, second: short_log)[1]
 
@@ -345,7 +343,7 @@ def test_a_cut_file_is_used_as_far_as_it_goes(tmp_path, cut):
         (GOOD.replace("0:1:0.5 ", "") * 9, "none of 9 rounds can be used.*no action has a cost"),
         (b"\x1f\x8b\x08", "cannot be unpacked"),
         (b"\0\1\2\3", "is not a text file"),
-        (GOOD * 5, "too short to tell anything.*of 5 usable rounds about 2"),
+        (GOOD * 5, "too short to compare explorers.*about 2 of 5 usable rounds"),
     ],
 )
 def test_a_log_that_tells_nothing_is_refused_with_the_reason(tmp_path, capsys, text, message):
@@ -371,7 +369,7 @@ def test_actions_that_the_log_never_shows_are_noticed(tmp_path):
     rounds = rounds_of_clicks(3000, policy=(0.5, 0.5, 0.0))
     (tmp_path / "log").write_text(to_text(rounds))
     found = opo_cmab.compare_explorers(tmp_path / "log", {"random": "--epsilon 1"}, passes=5)
-    assert "shows only 67% of the actions" in found.notes[0]
+    assert "can show only 67% of the actions" in found.notes[0]
     assert "random: in about 3" in found.notes[1]
 
 
@@ -406,7 +404,7 @@ def test_vw_s_own_test_files_run(tmp_path):
         ({"explorers": []}, "no explorer to compare"),
         ({"explorers": ["a=--squarecb", "a=--fastcb"]}, "two explorers are called 'a'"),
         ({"reference": "bag"}, "the reference 'bag' is not among the explorers"),
-        ({"vw": "-d data"}, "-d cannot be given"),
+        ({"vw": "-d data"}, "-d is not allowed here"),
         ({"passes": 2}, "passes must be at least 5"),
         ({"jobs": 0}, "jobs must be at least 1"),
         ({"rounds": 10**6}, "rounds must be from 10 to"),
@@ -454,9 +452,9 @@ def test_an_explorer_that_breaks_on_the_way_does_not_stop_the_others(clicks, mon
 def test_the_default_explorers_run_and_are_told_apart_from_their_flags(clicks, capsys):
     assert main([str(clicks), "--vw", "-q ua", "--passes", "5", "--rounds", "30"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Mean cost over the first 30 rounds of each explorer")
+    assert said.startswith("Mean cost of each explorer over its first 30 rounds")
     assert all(re.search(rf"^{re.escape(name)} ", said, re.MULTILINE) for name in EXPLORERS)
-    assert "less epsilon-greedy" in said
+    assert "compared with epsilon-greedy" in said
 
 
 def test_any_number_of_jobs_gives_the_same(clicks, whole):

@@ -1,4 +1,4 @@
-"""Starts one of our explorers from the weights of a model of one of VW's own.
+"""Converts a model of one of VW's explorers into one of ours.
 
 python -m opo_cmab.adopt squarecb.model ours.model
 vw -i ours.model ...
@@ -15,7 +15,7 @@ from . import _explain
 
 __all__ = ["adopt"]
 
-# Options of VW's explorers that are dropped, and how many words follow each.
+# Options that are dropped, and the number of words after each.
 _LEFT_BEHIND = {
     **dict.fromkeys(["squarecb", "elim", "regcb", "regcbopt", "softmax", "cb_explore_adf", "cb_adf", "no_predict"], 0),
     **dict.fromkeys(["quiet", "no_stdin", "driver_output_off", "rank_all"], 0),
@@ -37,7 +37,7 @@ def _kept(arguments: str) -> list[str]:
     while i < len(words):
         name = words[i].removeprefix("--").partition("=")[0]
         if _is_option(words[i]) and name in _SEVERAL_MODELS:
-            raise ValueError(f"a model of --{name} keeps several regressions, and ours keep one: train a new model")
+            raise ValueError(f"a model of --{name} keeps several regressions, ours only one: train a new model")
         skip = _LEFT_BEHIND.get(name) if _is_option(words[i]) else None
         if skip is None:
             kept.append(words[i])
@@ -48,11 +48,11 @@ def _kept(arguments: str) -> list[str]:
 
 
 def adopt(model: str | Path, arguments: str = "--opo_cmab") -> Workspace:
-    """A workspace with the weights of a stock model under one of our explorers; ``save`` it as any other.
+    """Loads the weights of a stock model into a workspace with one of our explorers; ``save`` it as usual.
 
-    The model must be of ``--cb_explore_adf`` with one regression (mtr, VW's default) and a linear learner. Its weights
-    were learnt from raw costs, and stay so (``--cb_cost_unit raw``). The cost range is learnt, or given in the
-    arguments. Exploration starts from scratch: the old model is the first predictor of the new history.
+    The model must be one of ``--cb_explore_adf`` with one regression (mtr, VW's default) and a linear learner. It has
+    learnt raw costs, and continues to (``--cb_cost_unit raw``). The cost range is learnt, or given in the arguments.
+    Exploration starts from scratch: the old model is the first predictor of the new history.
 
     Args:
         model: the model file.
@@ -73,7 +73,7 @@ def adopt(model: str | Path, arguments: str = "--opo_cmab") -> Workspace:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m opo_cmab.adopt",
-        description="Write a model of one of our explorers with the weights of a model of VW's own "
+        description="Convert a model of one of VW's explorers into one of ours; the weights are kept "
         "(--squarecb, --regcb, --first, --softmax or epsilon-greedy, on cb_adf with mtr).",
     )
     parser.add_argument("old", type=Path, help="the model to read")
@@ -86,14 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     if not options.old.is_file():
-        parser.error(f"there is no file {options.old}")
+        parser.error(f"there is no file {options.old}: name the model to convert")
     try:
         workspace = adopt(options.old, options.arguments)
     except (RuntimeError, ValueError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     workspace.save(str(options.new))
     workspace.finish()
-    print(f"{options.new}: go on with vw -i {options.new}")
+    print(f"{options.new} is ready: vw -i {options.new}")
 
 
 if __name__ == "__main__":

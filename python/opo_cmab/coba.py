@@ -13,13 +13,13 @@ __all__ = ["CobaLearner"]
 
 
 class CobaLearner(Learner):  # type: ignore[misc]  # coba has no types
-    """``opo_cmab.OPOLearner`` by coba's learner protocol: one oracle sees context and action together.
+    """``opo_cmab.OPOLearner`` with coba's learner interface: one oracle sees context and action together.
 
-    coba's rewards are costs with a minus sign.
+    The cost is minus coba's reward.
 
     Args:
         features: what the oracle sees, as for coba's LinUCBLearner: x is the context, a the action, xa their products.
-        seed: of the actions drawn.
+        seed: of the random choice of actions.
         settings: of OPOLearner.
     """
 

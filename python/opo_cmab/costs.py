@@ -1,4 +1,4 @@
-"""Costs in any unit: their range, learnt from the costs seen.
+"""Costs in any unit: the cost range, learnt from the costs seen.
 
 The same as the engine's (cpp/kernel/cost_range.h), in plain Python: OPOLearner uses it, and the engine is
 tested against it.
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-LARGEST_START = 0.25  # the share of the range above its lower end that a model starts at, at most
-DEVIATIONS = 2  # how far the range reaches on either side of the mean, in standard deviations
+LARGEST_START = 0.25  # the largest start of a model, as a share of the range
+DEVIATIONS = 2  # half the width of the range, in standard deviations
 TOLERANCE = 0.25  # how far an end may be off before the range moves, as a share of the width
 
 
@@ -33,23 +33,23 @@ class Unit:
 
 @dataclass
 class CostRange:
-    """The range of the usual costs, from low to high.
+    """The cost range, from low to high.
 
-    It reaches two standard deviations to either side of the mean, within the lowest and the highest cost so far. It
-    moves when an end is off by more than a quarter of it.
+    The mean plus and minus two standard deviations, within the lowest and the highest cost so far. It moves only if an
+    end is off by more than a quarter of the width.
 
     Args:
-        lower_limit, upper_limit: costs beyond are clipped to them.
+        lower_limit, upper_limit: costs outside of them are clipped.
     """
 
     lower_limit: float = -np.inf
     upper_limit: float = np.inf
     min: float = field(init=False, default=np.inf)
     max: float = field(init=False, default=-np.inf)
-    #: What a model is to predict, as a loss, of an action that was never tried: a quarter of the range, or half the
-    #: mean loss when the range last moved, if that is less.
+    #: The loss that a model should predict for an untried action: a quarter of the range, or half the mean loss when
+    #: the range last moved, if that is less.
     start: float = field(init=False, default=LARGEST_START)
-    _first: float = field(init=False, default=0.0)  # the first cost. What follows is of differences to it
+    _first: float = field(init=False, default=0.0)  # the first cost; the rest is relative to it
     _low: float = field(init=False, default=0.0)
     _high: float = field(init=False, default=0.0)
     _sum: float = field(init=False, default=0.0)
@@ -58,7 +58,7 @@ class CostRange:
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to compare: two different costs."""
+        """Whether two different costs have been seen."""
         return self.min < self.max
 
     @property
@@ -96,11 +96,11 @@ class CostRange:
         self.start = min(LARGEST_START, (mean - low) / (high - low) / 2)
 
     def clip(self, cost: float) -> float:
-        """To the limits."""
+        """Clips a cost to the limits."""
         return min(self.upper_limit, max(self.lower_limit, cost))
 
     def unit(self, cost: float) -> Unit:
-        """In which a cost is learnt. Before the range is known all costs are the same: they are the origin."""
+        """The unit in which a cost is learnt. Before the range is known all costs are equal: they are the origin."""
         if self.known:
             return Unit(self._first, self.width, self._low / self.width + self.start)
         after = copy.copy(self)
@@ -108,5 +108,5 @@ class CostRange:
         return Unit(after._first, after.width if after.known else 1.0, 0.0)
 
     def loss(self, cost: float) -> float:
-        """0 for low, 1 for high, and beyond for unusual costs."""
+        """0 for low, 1 for high, outside of [0, 1] for unusual costs."""
         return (self.clip(cost) - self._first - self._low) / self.width

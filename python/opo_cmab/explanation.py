@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["Explanation", "explain"]
 
 INSTALL = 'pip install "vw-opo-cmab[explain]"'
-ROWS = 20  # that the printed table has at most
+ROWS = 20  # at most, in the printed table
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#000000", "#bcbd22", "#17becf")
 GREY = "#c8c8c8"
 
 
 @dataclass(frozen=True)
 class Explanation:
-    r"""The replay of one context: what each past model predicts for it, and the policies that follow.
+    r"""The replay of one context: what each past model predicts for it, and the resulting policies.
 
-    Algorithm 1 of Levy and Mansour (2026) decides by replaying the past for the context at hand. Each step k is a row:
+    Algorithm 1 of Levy and Mansour (2026) decides by replaying the past for the current context. Each step k is a row:
 
     $$
     \begin{split}
@@ -38,15 +38,15 @@ class Explanation:
     $$
 
     Arrays have a row for each step and a column for each action. A step is a past round or, with ``--opo_budget``, one
-    or more rounds whose models are averaged.
+    or more rounds with averaged models.
     """
 
     first_round: NDArray[np.int64]  #: the first past round of each step, counted from 0
     rounds: NDArray[np.int64]  #: the number of past rounds in each step; 1 without a budget
-    actions: NDArray[np.int64]  #: the number of each column's action: all, or those that earlier slots left
+    actions: NDArray[np.int64]  #: the number of each column's action: all, or the ones left by earlier slots
     cost: NDArray[np.float64]  #: predicted by the step's model, in the unit of your costs
     bonus: NDArray[np.float64]  #: for exploration, as a share of the cost range
-    optimistic_loss: NDArray[np.float64]  #: the cost mapped to [0, 1], less the bonus, clipped to [0, 1]
+    optimistic_loss: NDArray[np.float64]  #: the cost mapped to [0, 1], minus the bonus, clipped to [0, 1]
     cost_range: tuple[float, float]  #: the cost range in use; nan until it is known
     policy: NDArray[np.float64]  #: before each step, and in one more row after the last: the decision, before --epsilon
 
@@ -57,7 +57,7 @@ class Explanation:
         return last
 
     def __str__(self) -> str:
-        """A table: the cost and the bonus of each action in the last step, and the probability that follows."""
+        """A table: the cost and the bonus of each action in the last step, and the resulting probability."""
         steps, actions = self.cost.shape
         shown = _most_probable(self.decision, ROWS)
         lines = [
@@ -112,7 +112,7 @@ class Explanation:
             raise ValueError(f"names must have one name per action: {len(names)} names for {actions} actions")
         best = int(self.decision.argmax())
         played = np.average(self.policy, axis=0, weights=[*self.rounds, 1])
-        played[best] = 1  # has a colour in any case
+        played[best] = 1  # always has a colour
         coloured = _most_probable(played, len(COLOURS))
         others = np.setdiff1d(np.arange(actions), coloured)
         colours = dict(zip(coloured, COLOURS, strict=False))
@@ -150,13 +150,13 @@ def _most_probable(probabilities: NDArray[np.float64], count: int) -> list[int]:
 
 
 def explain(workspace: Workspace, example: str | list[str] | list[Example], slot: int | None = None) -> Explanation:
-    """The steps behind what ``workspace.predict(example)`` returns. Asking does not change the model.
+    """The steps behind what ``workspace.predict(example)`` returns. Does not change the model.
 
     Args:
         workspace: a ``vowpalwabbit.Workspace`` with ``--opo_cmab``, new, trained or loaded.
         example: a context with its actions, as for ``Workspace.predict``.
-        slot: with ``--ccb_explore_adf`` or ``--slates``, which slot's decision, counted from 0. The slots before it
-            choose as they will when ``predict`` is called next.
+        slot: with ``--ccb_explore_adf`` or ``--slates``, the slot, counted from 0. The slots before it choose as in
+            the next ``predict``.
     """
     examples = workspace.parse(example)
     if not isinstance(examples, list):
@@ -194,5 +194,5 @@ def _select(slots: list[dict[str, Any] | None], slot: int | None) -> dict[str, A
         raise ValueError(f"slot must be from 0 to {len(slots) - 1}: {slot}")
     steps = slots[slot]
     if steps is None:
-        raise ValueError(f"slot {slot} has no action left to choose: the slots before it have taken all that it may")
+        raise ValueError(f"slot {slot} has no action left to choose: the slots before it took all of its actions")
     return steps

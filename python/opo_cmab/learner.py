@@ -17,7 +17,7 @@ from .oracles import Array, FittedPredictors, LinearPredictors, Numbers, Regress
 
 __all__ = ["Choice", "OPOLearner"]
 
-RUNS = 128  # whose predictions are computed at once
+RUNS = 128  # the number of runs predicted at once
 DEFAULT_SCALE = 0.5
 GROUP = _kernel.PolicyBatch.GROUP
 
@@ -46,7 +46,7 @@ class OPOLearner:
     r"""A contextual bandit: OPO-CMAB, with any regression as its oracle.
 
     Algorithm 1 of Levy and Mansour, "Optimal Regret for Policy Optimization in Contextual Bandits" (2026). For a
-    context c it replays the policies that the past predictors lead to, from the uniform one on, $\hat f_k$ being
+    context c it replays the policies that the past predictors lead to, starting from the uniform one; $\hat f_k$ is
     the least-squares fit to the rounds before round k:
 
     $$
@@ -61,26 +61,26 @@ class OPOLearner:
     features), and the number of actions may change from round to round.
 
     Args:
-        actions: the number of actions, if each is to have its own oracle.
+        actions: the number of actions; gives each action its own oracle.
         oracle: ``Ridge``, or anything with scikit-learn's ``fit(X, y)`` and ``predict(X)``: copies of it are fitted.
             An oracle without data predicts a cost a quarter of the range above the best. A decision calls ``predict``
-            of every copy that is kept: with trees, set a budget.
+            of every kept copy: with trees, set a budget.
         eta: learning rate of the policy, as ``--opo_eta``.
         gamma: size of the bonus, as ``--opo_gamma``. Give at most one of gamma, beta and scale.
         beta: a constant bonus size, as ``--opo_beta``. A constant beta and a decay of 1 are Algorithm 1.
         scale: as ``--opo_scale``: gamma is this times the lowest loss predicted for the context. 0.5 unless gamma or
             beta is given.
-        decay: how much of the past policy is left after a round, as ``--opo_decay``.
-        budget: as ``--opo_budget``: the past is kept in at most this many segments, each one step of a replay, so
-            there are at most this many predictors of each oracle; 0 keeps all. The rounds of a segment share a
-            predictor: the average for Ridge, otherwise the one that was in force for longest.
+        decay: forgetting, as ``--opo_decay``.
+        budget: as ``--opo_budget``: the largest number of segments of the past, each one step of a replay, and so of
+            predictors of each oracle; 0 keeps all. The rounds of a segment share a predictor: the average for Ridge,
+            otherwise the one in use for longest.
         refit: an oracle other than Ridge is refitted each time its data has grown by this fraction.
-        min_cost: a lower limit of the costs. Those below are clipped to it. The range of the usual costs is learnt
-            anyway; until two different costs have been seen, the policy is uniform. The oracle learns losses from
+        min_cost: a lower limit; lower costs are clipped to it. The cost range is learnt in any case; until two
+            different costs have been seen, the policy is uniform. The oracle learns losses from
             -0.25 (the lower end) to 0.75, or from nearer to 0 if most costs are near the best.
         max_cost: an upper limit.
         threads: how many threads ``predict_proba`` uses for many contexts, with Ridge; 0 is one per core.
-        seed: of ``choose``.
+        seed: of the random choice in ``choose``.
 
     It can be pickled, and resumes exactly where it stopped.
     """
@@ -125,12 +125,12 @@ class OPOLearner:
         if self.scale is not None and not 0 <= _number(self.scale) < np.inf:
             raise ValueError(f"scale must be at least 0 and finite: {self.scale!r}")
         self._models = self.actions or 1
-        self._past: LinearPredictors | FittedPredictors | None = None  # from the first round on
+        self._past: LinearPredictors | FittedPredictors | None = None  # None before the first round
         self._features = 0
         self._now = np.zeros(self._models, dtype=np.int64)  # the number of each model's predictor
-        # The past is kept in segments with a budget, else in runs of rounds with the same predictors.
+        # With a budget the past is kept in segments, else in runs of rounds with the same predictors.
         self._segments = _kernel.Segments(self.budget) if self.budget else None
-        self._numbers = Rows(np.zeros((0, self._models), dtype=np.int64))  # of the predictors in force in each
+        self._numbers = Rows(np.zeros((0, self._models), dtype=np.int64))  # of the predictors used in each
         self._lengths = Rows(np.zeros(0, dtype=np.int64))  # of each, in rounds
         self._range = CostRange(low, high)
         _kernel.policy(np.zeros((0, 1)), **self._settings)  # refuses bad ones
@@ -143,7 +143,7 @@ class OPOLearner:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        """As the kernel takes them; without gamma and beta, gamma is still to be multiplied by the lowest loss."""
+        """The settings for the kernel; without gamma and beta, gamma must still be multiplied by the lowest loss."""
         scale = DEFAULT_SCALE if self.scale is None else self.scale
         gamma = scale if self.gamma is None and self.beta is None else self.gamma
         return {"eta": self.eta, "gamma": gamma, "beta": self.beta, "decay": self.decay}
@@ -178,7 +178,7 @@ class OPOLearner:
                 settings["gamma"] *= scales[0]
             return _kernel.policy(predictions, **settings)[None]
 
-        # Contexts that have the same two best actions lie side by side, which is faster (cpp/kernel/policy_batch.h).
+        # Contexts with the same two best actions are put side by side, which is faster (cpp/kernel/policy_batch.h).
         order = np.lexsort(np.argsort(now, axis=0)[1::-1])
         parts = list(self._parts(actions))
 
@@ -196,7 +196,7 @@ class OPOLearner:
 
         blocks = [order[i : i + self._past.block] for i in range(0, count, self._past.block)]
         threads = min(len(blocks), self.threads or os.cpu_count() or 1)
-        if threads == 1 or not isinstance(self.oracle, Ridge):  # other oracles may not be made for threads
+        if threads == 1 or not isinstance(self.oracle, Ridge):  # other oracles may not be thread-safe
             probabilities = list(map(replay, blocks))
         else:
             with ThreadPoolExecutor(threads) as pool:
@@ -227,7 +227,7 @@ class OPOLearner:
         past = self._past or self._no_past(np.shape(context)[-1])
         paid = self._range.clip(paid)
         unit = self._range.unit(paid)
-        commit = past.learn(model, features, unit.label(paid))  # what can fail is before this line
+        commit = past.learn(model, features, unit.label(paid))  # nothing after this line can fail
 
         self._past, self._features = past, np.shape(context)[-1]
         self._add_round()
@@ -237,7 +237,7 @@ class OPOLearner:
         was_known = self._range.known
         self._range.observe(paid)
         if self._range.known and (relabelling := unit.map_to(self._range.unit(paid))) != (1, 0):
-            # Before the range is known nothing is predicted: a past predictor of then stays where models start.
+            # Before the range is known nothing is predicted: past predictors of that time stay at the start.
             self._now = past.relabel(*relabelling, past_too=was_known)
 
     def _no_past(self, features: int) -> LinearPredictors | FittedPredictors:
@@ -254,7 +254,7 @@ class OPOLearner:
         if not self.actions and x.shape[1] == 0:
             raise ValueError("contexts must have at least one action")
         if self._past is not None and self._features != x.shape[-1]:
-            raise ValueError(f"contexts had {self._features} features before, now {x.shape[-1]}")
+            raise ValueError(f"contexts had {self._features} features before, now {x.shape[-1]}: keep their number")
         if not np.isfinite(x).all():
             raise ValueError("contexts must be finite: there is a nan or an infinity")
         x = x[None] if self.actions else x.transpose(1, 0, 2)
@@ -267,7 +267,7 @@ class OPOLearner:
         return self._range.start + predictions.reshape(-1, x.shape[1])
 
     def _table_rows(self, numbers: Numbers, actions: int) -> Numbers:
-        """Where in _table the predictions for each action are, from the predictors' numbers."""
+        """The rows of _table with the predictions for each action, from the predictors' numbers."""
         return numbers if self.actions else numbers * actions + np.arange(actions)
 
     def _parts(self, actions: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
@@ -280,7 +280,7 @@ class OPOLearner:
             yield numbers, rows, self._lengths.all[part]
 
     def _add_round(self) -> None:
-        """Notes that the predictors of now were in force in one more round."""
+        """Adds a round in which the current predictors were in use."""
         if self._segments is None and self.rounds and (self._numbers.all[-1] == self._now).all():
             self._lengths.all[-1] += 1
             return

@@ -1,4 +1,4 @@
-"""The arguments of the explorers, typed and checked: nobody misspells a flag.
+"""The arguments of the explorers, typed and checked.
 
 >>> str(Options(eta=30, gamma=0.5))
 '--cb_explore_adf --opo_cmab --opo_eta 30 --opo_gamma 0.5'
@@ -15,7 +15,7 @@ __all__ = ["AdaCBOptions", "FastCBOptions", "Options"]
 
 LARGEST = float(np.finfo(np.float32).max)  # VW's numbers are floats
 
-# Each says what a value must be, or None if it is.
+# Each returns what a value must be, or None if it is valid.
 
 
 def _nonnegative(value: float) -> str | None:
@@ -88,23 +88,23 @@ class Options(_Explorer):
     \pi_{k+1}(a) \propto \pi_k(a)^{\text{decay}} \exp(-\eta\, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
     $$
 
-    A setting that is not given is left to VW: its default (in brackets below), or the value saved in the model that
-    it loads. VW's other arguments (interactions, learner, files) go beside it: ``f"{Options()} -q ua --quiet"``.
+    For a setting that you leave out, VW uses its default (in brackets below) or the value saved in the model that it
+    loads. Add VW's other arguments (interactions, learner, files): ``f"{Options()} -q ua --quiet"``.
     docs/options.md explains each.
 
     Attributes:
         eta: learning rate of the policy (20).
         scale: size of the bonus, $\beta_k = \gamma \sqrt{k / |A|}$, where gamma is this times the lowest loss
-            that is predicted for the context (0.5).
+            predicted for the context (0.5).
         gamma: a gamma that does not depend on the predictions.
         beta: a constant beta.
-        decay: how much of the past policy is left after a round (0.8; 1 is Algorithm 1).
-        budget: how many segments the past is kept in (64); 0 is exact.
+        decay: forgetting, the factor on the log-weights in each round (0.8; 1 is Algorithm 1).
+        budget: the largest number of segments of the past (64); 0 is exact.
         importance_weighted: learn with the inverse of the logged probability as weight.
         paper: Algorithm 1 to the letter.
         cost_unit: 'range' (the default) or 'raw'.
-        min_cost: a lower limit of the costs (the lowest cost so far).
-        max_cost: an upper limit (the highest cost so far).
+        min_cost: a lower limit; lower costs are clipped to it (no limit).
+        max_cost: an upper limit; higher costs are clipped to it (no limit).
         epsilon: the minimum probability of an action is this divided by their number (0).
         loss: squared (the default) or logistic.
     """
@@ -128,7 +128,7 @@ class Options(_Explorer):
         if self.paper:
             for name, implied in {"scale": None, "decay": 1, "budget": 0, "cost_unit": "raw"}.items():
                 if getattr(self, name) not in (None, implied):
-                    raise ValueError(f"paper implies {name} {implied}: {getattr(self, name)!r}")
+                    raise ValueError(f"paper implies {name} {implied}, not {getattr(self, name)!r}: leave out {name}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ class AdaCBOptions(FastCBOptions):
     weighting over the actions that RegCB finds plausible.
 
     Attributes:
-        mellowness: the larger, the more actions stay plausible (0.001).
+        mellowness: a larger value keeps more actions plausible (0.001).
     """
 
     mellowness: float | None = _flag("mellowness", _nonnegative)

@@ -1,6 +1,6 @@
-"""Algorithm 1 of Levy and Mansour (2026) in NumPy, line by line, to be read beside the paper; and the bounded replay.
+"""Algorithm 1 of Levy and Mansour (2026) in NumPy, line by line, to read beside the paper; and the bounded replay.
 
-Slow and plain on purpose: what the engine computes is tested against it.
+Slow and simple on purpose: the engine is tested against it.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ def policies(
         eta: learning rate.
         beta: size of the exploration bonus, the constant of Algorithm 1.
         gamma: in place of it, $\beta_k = \gamma \sqrt{k / |A|}$, as in the paper's experiments.
-        decay: our addition, how much of the policy is left after a round: 1 is Algorithm 1.
+        decay: our addition, forgetting: 1 is Algorithm 1.
     """
     if (gamma is None) == (beta is None):
         raise ValueError("give one of gamma and beta")
@@ -82,19 +82,19 @@ def uccb(predictions: ArrayLike, *, gamma: float, first_counts: ArrayLike | None
 
     OPO-CMAB with a decay of 0 and $\eta \to \infty$ plays the action of least optimistic loss under the last
     predictor, which is this rule. Two things differ. UCCB plays every action once first, so that no count is 0;
-    Algorithm 1 of OPO-CMAB starts from 1 + 1/|A|, one and the uniform first policy. And OPO-CMAB's bonus in round k
-    does not know yet what round k - 1 led to: its counts are one play behind.
+    Algorithm 1 of OPO-CMAB starts from 1 + 1/|A|, because its first policy is uniform. And OPO-CMAB's bonus in round k
+    does not include the play of round k - 1: its counts are one play behind.
 
     Args:
         predictions: $\hat f_k(x, a)$, a row for each round k = 1..K, a column for each action.
         gamma: size of the bonus.
-        first_counts: of each action; without, every action is played once first, in order.
+        first_counts: the initial count of each action; without them, every action is played once first, in order.
     """
     f = np.asarray(predictions, dtype=float)
     rounds, actions = f.shape
     counts = np.zeros(actions) if first_counts is None else np.array(first_counts, dtype=float)
     played = []
-    behind: list[int] = []  # plays that the counts do not know yet
+    behind: list[int] = []  # plays that are not in the counts yet
     for k in range(1, rounds + 1):
         beta = gamma * np.sqrt(k / actions) / 2
         in_order = first_counts is None and k <= actions
@@ -107,10 +107,10 @@ def uccb(predictions: ArrayLike, *, gamma: float, first_counts: ArrayLike | None
 
 
 def segment_starts(rounds: int, *, budget: int) -> NDArray[np.int64]:
-    """The first round of each segment into which a budget divides the rounds, and the number of rounds.
+    """The first round of each segment, and the number of rounds, for a budget.
 
     Each round starts as a segment of its own. Over budget, the two neighbours that are shortest for their age merge:
-    those with the least length / age^(3/4), the age of their end being counted from 1.
+    those with the least length / age^(3/4), where the age of their end counts from 1.
     """
     starts = [0]
     for now in range(1, rounds + 1):
@@ -139,10 +139,10 @@ def bounded_policy(
     beta: float | None = None,
     decay: float = 1.0,
 ) -> NDArray[np.float64]:
-    r"""The policy that a replay in segments leads to: one step for each segment.
+    r"""The policy after a replay in segments, one step for each segment.
 
-    A segment of one round is a step of ``policies``. In a longer one, of h rounds from round k on, the predictions
-    are taken to be the average of its rounds, and we solve for how often each action is played, x(a):
+    A segment of one round is a step of ``policies``. A longer one, of h rounds from round k on, uses the
+    average predictions of its rounds, and we solve for x(a), the number of times that each action is played:
 
     $$
     \begin{split}
@@ -192,7 +192,7 @@ class _Step(NamedTuple):
     counts: NDArray[np.float64]  # 1 + N
     eta: float  # eta S
     half_beta: float
-    before: float  # m / h: the part of the plays that counts for the bonus
+    before: float  # m / h: the part of the plays that counts in the bonus
     rounds: float
 
     def bonus(self, plays: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -235,8 +235,8 @@ class _Step(NamedTuple):
         return result
 
     def shares_at_level(self, level: float, guess: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The log-shares y that lead to a level, nearly: as if plays changed no bonus, or, if that is less, so that the
-        optimistic loss comes to the level, the log-shares for this being guessed."""
+        """Approximate log-shares y for a level: the smaller of two values. One ignores that plays change the bonus; the
+        other solves for the bonus that reaches the level, from a guess of the log-shares."""
         flat = level + self.log_weights(np.zeros(len(self.losses)))
         with np.errstate(divide="ignore", invalid="ignore"):
             bonus = self.losses - (level + self.decayed - guess) / self.eta

@@ -1,9 +1,9 @@
-r"""Which explorer on my logs? What each would have cost, from a log with probabilities of what was shown.
+r"""Which explorer on my logs? Estimates what each would have cost, from a log with probabilities.
 
 >>> result = opo_cmab.compare_explorers("log.txt", vw="-q ua")  # doctest: +SKIP
 >>> print(result)  # doctest: +SKIP
 
-or ``python -m opo_cmab.compare log.txt --vw "-q ua"``. docs/compare.md explains what is estimated.
+or ``python -m opo_cmab.compare log.txt --vw "-q ua"``. docs/compare.md explains the estimate.
 """
 
 from __future__ import annotations

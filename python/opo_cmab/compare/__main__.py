@@ -1,4 +1,4 @@
-"""Which explorer on my logs? Replays a log with probabilities: what each explorer would have cost, learning as it goes.
+"""Which explorer on my logs? Replays a log with probabilities and estimates what each explorer would have cost.
 
 Logs: VW's text format for --cb_explore_adf, or dsjson, plain or gz; several files are one log, in their order.
 Example: python -m opo_cmab.compare log.txt --vw "-q ua" --out results
@@ -28,23 +28,23 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="NAME",
         help=f'names ({names}) or "name=flags"; the first is the explorer in use (default: the first {len(EXPLORERS)})',
     )
-    add("--vw", default="", metavar="ARGS", help='arguments for all explorers, as --vw "-q ua"')
+    add("--vw", default="", metavar="ARGS", help='arguments for all explorers, for example --vw "-q ua"')
     add("--reference", metavar="NAME", help="the explorer in use, if not the first")
     add(
         "--rounds",
         type=int,
         metavar="N",
-        help="ask about the first N rounds (default: what the log has, at most 5,000)",
+        help="estimate the cost of the first N rounds (default: as many as the log allows, at most 5,000)",
     )
     add("--passes", type=int, metavar="N", help="replays of the log with different random numbers (default: 10 to 40)")
-    add("--seed", type=int, default=0, metavar="N", help="of the random numbers (default: %(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
     add("--jobs", type=int, default=1, metavar="N", help="passes at a time (default: %(default)s)")
     add("--scheduler", metavar="ADDRESS", help="run on a Dask cluster: tcp://...; its workers must see the logs")
     add(
         "--out",
         type=Path,
         metavar="DIR",
-        help="for compare.html, compare.json, and runs.jsonl to resume from",
+        help="directory for compare.html, compare.json and runs.jsonl; the same command resumes from it",
     )
     return parser.parse_args(arguments)
 

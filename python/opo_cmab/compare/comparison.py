@@ -20,12 +20,12 @@ from .verdict import notes, verdict
 __all__ = ["Comparison", "Difference", "Explorer", "summarize"]
 
 LEVEL = 0.95
-SUPPORTED = 0.95  # of decisions, at least: else the explorer must not shorten the others' rounds
+SUPPORTED = 0.95  # of decisions; an explorer below this does not shorten the others' rounds
 
 
 @dataclass(frozen=True)
 class Explorer:
-    """What is known of one explorer."""
+    """The results of one explorer."""
 
     name: str
     flags: str
@@ -48,12 +48,12 @@ class Difference:
 
     @property
     def passes_needed(self) -> float:
-        """How many passes would tell a difference of this size from none; infinite if the log is too short for it."""
+        """The passes needed to detect a difference of this size; infinite if the log is too short."""
         return passes_needed(self.cost, self.passes)
 
     @property
     def times_as_many(self) -> float:
-        """How many times as many rounds in the log would tell a difference of this size from none."""
+        """How many times longer the log would have to be to detect a difference of this size."""
         return times_as_many(self.cost)
 
 
@@ -65,8 +65,8 @@ class Comparison:
     vw: str
     seed: int
     log_rounds: int
-    log_cost: Estimate  #: of what was shown
-    rounds: int  #: that the estimates are of
+    log_cost: Estimate  #: of the logged actions
+    rounds: int  #: covered by the estimates
     passes: int
     multiplier: float
     reference: str
@@ -90,14 +90,14 @@ class Comparison:
         return result
 
     def to_html(self) -> str:
-        """A page with nothing to load from elsewhere."""
+        """A self-contained page."""
         return report.in_html(self)
 
 
 def share_supported(rows: Sequence[Row], plan: Plan, shared: float) -> float:
-    """The share of an explorer's decisions that the log can show: a line in M is accepted if it can show all.
+    """The share of an explorer's decisions that the log supports. If it supports all, one line in M is accepted.
 
-    1 unless it is below by more than three standard deviations.
+    1 unless the observed share is lower by more than three standard deviations.
     """
     share = float(np.mean([row["accepted"] * plan.multiplier / max(row["lines"], 1) for row in rows]))
     accepted = float(np.mean([row["accepted"] for row in rows]))
@@ -116,7 +116,7 @@ def summarize(
     lines: dict[str, list[Counter[int]]] = {name: [Counter(row["sample"]) for row in rows[name]] for name in working}
     shared = {name: share_in_common(lines[name]) for name in working}
     supported = {name: share_supported(rows[name], plan, shared[name]) for name in working}
-    # An explorer that wants what the log never shows has fewer rounds. It must not shorten the others'.
+    # An explorer that wants actions that the log never shows gets fewer rounds. It must not shorten the others'.
     usable = [name for name in working if supported[name] > SUPPORTED or name == reference] or working
     rounds = min(row["accepted"] for name in usable for row in rows[name]) // plan.step * plan.step
     width = log.cost_range[1] - log.cost_range[0]

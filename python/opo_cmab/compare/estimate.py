@@ -1,4 +1,4 @@
-r"""From passes to estimates with intervals, and what can be said of them.
+r"""From passes to estimates with intervals.
 
 **The interval.** Let $\theta_1, \dots, \theta_P$ be the estimates of P passes over one log. Their mean varies for
 two reasons. Each pass has coins of its own, so the sample variance $S^2$ over passes shows what these do. The
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Estimate", "Passes", "estimate", "passes_needed", "share_in_common", "student_quantile", "times_as_many"]
 
-MOST_SHARED = 0.95  # beyond it, passes are too much alike to show how they vary
+MOST_SHARED = 0.95  # above this, passes are too similar to show how they vary
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Estimate:
         return (self.high - self.low) / 2
 
     def rounded(self, value: float) -> str:
-        """With the digits that mean something: two of the half width."""
+        """Rounded to two significant digits of the half width."""
         if not 0 < self.half_width < math.inf:
             return f"{value:.4g}"
         decimals = max(0, 1 - math.floor(math.log10(self.half_width)))
@@ -68,12 +68,12 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Passes:
-    """What the passes say of an explorer, or of the difference of two."""
+    """The passes of an explorer, or of the difference of two."""
 
     estimates: NDArray[np.float64]  #: of the mean cost, by pass
     accepted: NDArray[np.float64]  #: the mean cost of accepted rounds, by pass
     lines: Sequence[Counter[int]]  #: accepted, by pass: 1, or -1 for those of the explorer that is subtracted
-    shared: float  #: of accepted rounds, what two passes have in common
+    shared: float  #: the share of accepted rounds that two passes have in common
 
     @staticmethod
     def of(estimates: NDArray[np.float64], accepted: NDArray[np.float64], lines: Sequence[Counter[int]]) -> Passes:
@@ -136,12 +136,12 @@ def estimate(passes: Passes, rounds: int, width: float, level: float = 0.95) -> 
 
 
 def passes_needed(difference: Estimate, passes: int) -> float:
-    """How many passes would tell a difference of this size, from the same log. Infinite if the log is too short."""
+    """The passes over the same log needed to detect a difference of this size; infinite if the log is too short."""
     wanted, variance = difference.mean**2, difference.half_width**2
     left = wanted - variance * difference.of_the_log
     return passes * variance * (1 - difference.of_the_log) / left if left > 0 else math.inf
 
 
 def times_as_many(difference: Estimate) -> float:
-    """How many times as many rounds would tell a difference of this size: intervals shrink with the root of rounds."""
+    """How many times more rounds would detect a difference of this size: intervals shrink with the root of rounds."""
     return math.inf if difference.mean == 0 else (difference.half_width / abs(difference.mean)) ** 2

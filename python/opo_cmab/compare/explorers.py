@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 __all__ = ["EXPLORERS", "MORE_EXPLORERS", "check_flags", "named_explorers"]
 
-#: What is compared unless told otherwise, by name: the flags. {min} and {max} become the range of the log's costs.
+#: The default explorers, by name: the flags. {min} and {max} become the range of the log's costs.
 EXPLORERS: Mapping[str, str] = MappingProxyType(
     {
         "epsilon-greedy": "",
@@ -17,9 +17,9 @@ EXPLORERS: Mapping[str, str] = MappingProxyType(
         "RegCB-opt": "--regcb --regcbopt --cb_min_cost {min} --cb_max_cost {max}",
     }
 )
-#: Further names that may be given.
+#: Further known names.
 MORE_EXPLORERS: Mapping[str, str] = MappingProxyType({"bag": "--bag 5", "AdaCB": "--adacb", "softmax": "--softmax"})
-# What the comparison decides itself.
+# Options that the comparison sets itself.
 OURS = (
     "-d",
     "--data",
@@ -43,13 +43,13 @@ def named_explorers(
     if explorers is None:
         explorers = list(EXPLORERS)
     if isinstance(explorers, str):
-        raise TypeError(f"explorers is a list or a mapping, not a string: [{explorers!r}]")
+        raise TypeError(f"explorers must be a list or a mapping, not a string: write [{explorers!r}]")
     chosen: dict[str, str] = {}
     pairs = explorers.items() if isinstance(explorers, Mapping) else [_name_and_flags(e, known) for e in explorers]
     low, high = cost_range
     for name, flags in pairs:
         if name in chosen:
-            raise ValueError(f"two explorers are called {name!r}")
+            raise ValueError(f"two explorers are called {name!r}: rename one, as in 'name=flags'")
         check_flags(flags)
         words = flags.replace("{min}", f"{low:g}").replace("{max}", f"{high if high > low else low + 1:g}").split()
         chosen[name] = " ".join(word for word in words if word != "--cb_explore_adf")
@@ -71,7 +71,7 @@ def _name_and_flags(explorer: str, known: Mapping[str, tuple[str, str]]) -> tupl
 
 
 def check_flags(flags: str) -> None:
-    """Refuses what the comparison decides itself."""
+    """Refuses options that the comparison sets itself."""
     for word in flags.split():
         if word.partition("=")[0] in OURS:
-            raise ValueError(f"{word} cannot be given: the comparison reads the log and predicts by itself")
+            raise ValueError(f"{word} is not allowed here: the comparison reads the log itself. Leave it out")

@@ -1,4 +1,4 @@
-"""Logs of a bandit: their formats, what is wrong with them, and an index that replays read in any number of passes.
+"""Logs of a bandit: their formats, what is wrong with them, and an index for any number of passes.
 
 A log is read once from top to bottom. Each usable round leaves a record of fixed size in a file (where its text is, the
 action shown, its cost and probability), so that memory does not grow with the log, and a pass that needs one line in a
@@ -43,7 +43,7 @@ LABEL_KEYS = ("_label_cost", "_label_probability", "_label_Action", "_labelIndex
 
 
 class LogError(ValueError):
-    """A log from which nothing can be told: says why and what to do."""
+    """A log that cannot be used. The message says why and what to do."""
 
 
 class _UnusableError(Exception):
@@ -75,7 +75,7 @@ class Round:
 
 @dataclass
 class Log:
-    """What is known of a log after one reading."""
+    """A summary of a log after one reading."""
 
     files: list[str]
     formats: list[Format]
@@ -84,7 +84,7 @@ class Log:
     rounds: int = 0  #: usable
     bad: int = 0
     named: list[BadRound] = field(default_factory=list)
-    deterministic: int = 0  #: rounds with several actions of which the one shown had probability 1
+    deterministic: int = 0  #: rounds with several actions in which the one shown had probability 1
     cost_range: tuple[float, float] = (math.inf, -math.inf)
     mean_cost: float = 0.0
     cost_variance: float = 0.0
@@ -101,7 +101,7 @@ class Log:
 
         The mean of $1[p_i < \tau] / p_i$ estimates how many actions of a context have a probability below
         $\tau$. It may be at most ``neglected``: even an explorer that wants such actions wherever it can is
-        wronged in no larger share of rounds.
+        affected in no larger share of rounds.
         """
         total = 0.0
         for smallest, inverse in self.by_probability:
@@ -121,7 +121,7 @@ class Log:
 
 
 class _Texts:
-    """The text of rounds, asked for in the order of the log."""
+    """Reads the text of rounds, in the order of the log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -146,21 +146,21 @@ class _Texts:
 
 
 def _open(path: Path) -> IO[bytes]:
-    """A file to read from, unpacked if it is packed, whatever its name."""
+    """Opens a file; unpacks gz, whatever the name."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     return gzip.GzipFile(path) if packed else path.open("rb")  # type: ignore[return-value]
 
 
 def _detect(path: Path) -> Format:
-    """By the first character that is no space: a brace starts JSON."""
+    """Recognizes the format by the first character that is not a space: a brace starts JSON."""
     if not path.is_file():
-        raise LogError(f"{path} is not a file")
+        raise LogError(f"{path} is not a file: give the path of a log")
     try:
         with _open(path) as file:
             start: bytes = file.read1(65_536)  # type: ignore[attr-defined]  # what there is of a file that is cut
     except UNPACKING as error:
-        raise LogError(f"{path} cannot be unpacked: {error}") from None
+        raise LogError(f"{path} cannot be unpacked: {error}. Use an intact copy.") from None
     if b"\0" in start:
         raise LogError(f"{path} is not a text file. Logs are VW's text format or dsjson, plain or as gz.")
     first = start.lstrip()[:1]
@@ -171,7 +171,7 @@ def _detect(path: Path) -> Format:
 
 
 def _label_words(line: str) -> list[str]:
-    """What stands before the first bar, without the tag: that is the last word if it touches the bar or has a quote."""
+    """The text before the first bar, without the tag: the last word, if it touches the bar or has a quote."""
     label, bar, _ = line.partition("|")
     if not bar:
         raise _UnusableError("a line without '|': cut off, or not in VW's format")
@@ -218,7 +218,7 @@ def _parse_text(text: str) -> Round:
 
 
 def _unlabelled_text(text: str, position: int) -> str:
-    """Without the label of the line at this position, counted from the end."""
+    """Removes the label of the line at this position, counted from the end."""
     lines = text.split("\n")
     label, bar, features = lines[position].partition("|")
     words = label.split()
@@ -277,7 +277,7 @@ def _parse_dsjson(text: str) -> Round:
     dropped = _number(event.get("pdrop", 0), "pdrop")
     if not 0 <= dropped < 1:
         raise _UnusableError(f"pdrop, {dropped:g}, is not at least 0 and below 1")
-    # A round that was kept with probability 1 - pdrop stands for as many: as if it had been shown so much more rarely.
+    # A round kept with probability 1 - pdrop stands for 1 / (1 - pdrop) rounds: as if shown that much more rarely.
     cost = _number(event["_label_cost"], "_label_cost")
     return Round(int(action), len(choices), cost, probability * (1 - dropped), probability == 1 and len(choices) > 1)
 
@@ -292,7 +292,7 @@ def _unlabelled_dsjson(text: str, _: int) -> str:
 
 
 def _rounds(path: Path, format: Format) -> Iterator[tuple[int, int, bytes, bool]]:
-    """Of each round: its first line, its offset, its text, and whether its last line has an end."""
+    """The first line of each round, its offset, its text, and whether its last line is complete."""
     offset = first = start = 0
     lines: list[bytes] = []  # of the round that is being read
     with _open(path) as file:
@@ -311,12 +311,14 @@ def _rounds(path: Path, format: Format) -> Iterator[tuple[int, int, bytes, bool]
 
 
 class _Sums:
-    """What is summed over usable rounds."""
+    """Sums over the usable rounds."""
 
     def __init__(self) -> None:
         self.rounds = self.actions = 0
         self.low, self.high = math.inf, -math.inf
-        self._first = self._sum = self._squares = 0.0  # costs less the first: no cancellation when they are far from 0
+        self._first = self._sum = self._squares = (
+            0.0  # costs minus the first one: no cancellation if they are far from 0
+        )
         self._smallest, self._inverse = np.full(BINS + 1, np.inf), np.zeros(BINS + 1)
 
     def add(self, label: Round) -> None:
@@ -346,7 +348,7 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
     """Reads logs once, notes what is wrong with them and writes the index.
 
     Raises:
-        LogError: if there is nothing to compare explorers by.
+        LogError: if the log cannot be used.
     """
     log = Log([str(file) for file in files], [_detect(Path(file)) for file in files], index)
     for file, format in zip(log.files, log.formats, strict=True):
@@ -397,24 +399,24 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
 
 
 def _check(log: Log, reasons: Counter[str]) -> None:
-    """Refuses a log that tells nothing, with the reason that explains most of it."""
+    """Refuses an unusable log, with the most frequent reason."""
     names = ", ".join(log.files)
     if log.rounds:
         return
     if log.deterministic:
         raise LogError(
-            f"{names}: in all {log.deterministic} rounds the action shown had probability 1. What another action would "
-            "have cost cannot be told from such a log, by any method. Log with an explorer that tries actions at "
-            "random (--epsilon 0.1 is enough) and write the probability with which each action was drawn."
+            f"{names}: in all {log.deterministic} rounds the action shown had probability 1. No method can estimate "
+            "from such a log what another action would have cost. Log with an explorer that tries actions at random "
+            "(--epsilon 0.1 is enough), and log the probability of each action shown."
         )
     if not log.bad:
-        raise LogError(f"{names}: the log is empty")
+        raise LogError(f"{names}: the log is empty. Give a log with at least a few hundred rounds.")
     [(reason, count)] = reasons.most_common(1)
     advice = ""
     if "probability" in reason and "no" in reason:
         advice = (
-            " Without the probabilities with which actions were drawn nothing can be told: write them into the log "
-            "(action:cost:probability), they are what Workspace.predict returns."
+            " Without the probabilities of the actions shown, explorers cannot be compared. Log them as "
+            "action:cost:probability; Workspace.predict returns them."
         )
     raise LogError(
         f"{names}: none of {log.bad} rounds can be used, {count} because of: {reason} ({log.named[0]}).{advice}"

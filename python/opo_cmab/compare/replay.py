@@ -38,7 +38,7 @@ from .logs import Log
 __all__ = ["Plan", "Run", "replay"]
 
 POINTS = 400  # of a curve, or a few more
-SAMPLE = 500  # accepted lines that a run notes, or a few more
+SAMPLE = 500  # accepted lines that a run records, or a few more
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def every(self) -> int:
-        """Which lines are noted when they are accepted, to see how many of them passes share."""
+        """Which accepted lines are recorded, to measure how many of them passes share."""
         return max(1, self.rounds // SAMPLE)
 
 
@@ -81,7 +81,7 @@ class Run:
         self.unreadable = 0  #: lines that VW refuses
         self.lines = 0  #: read from the log
         self.seconds = 0.0
-        self.error: str | None = None  #: what ended the run
+        self.error: str | None = None  #: that ended the run
 
     @property
     def done(self) -> bool:
@@ -91,7 +91,7 @@ class Run:
         """A line that was kept."""
         start = time.perf_counter()
         vw = self._vw
-        # pylibvw's own calls: pyvw's make an object of each line and take five times as long.
+        # Calls pylibvw directly: pyvw creates an object for each line and takes five times as long.
         try:
             examples = vw._parse(text)
         except RuntimeError:
@@ -100,7 +100,7 @@ class Run:
         try:
             vw.predict_multi(examples)
             scores = examples[0].get_action_scores()
-            total = sum(scores)  # not always 1: RegCB gives each of several actions that are equally good a 1
+            total = sum(scores)  # not always 1: RegCB gives probability 1 to each of several equally good actions
             if len(scores) != actions or not 0 < total < math.inf:
                 self.unreadable += 1
                 return
@@ -130,16 +130,16 @@ class Run:
 
 
 def replay(log: Log, plan: Plan, number: int, explorers: Sequence[str]) -> list[Run | str]:
-    """Pass ``number`` over a log, for explorers given by their flags: the run of each, or why there is none.
+    """Pass ``number`` over a log, for explorers given by their flags: the run of each, or the error.
 
-    A pass has its own coins, which all explorers share: so their costs can be compared in pairs. The coins of a line
-    depend on seed, pass and line only.
+    A pass has its own random numbers, shared by all explorers, so that their costs can be compared in pairs. They
+    depend only on seed, pass and line.
     """
     runs: list[Run | str] = []
     for flags in explorers:
         try:
             runs.append(Run(flags, plan, log, number + 1))
-        except Exception as error:  # whatever VW says of the flags, the others go on
+        except Exception as error:  # whatever is wrong with these flags, the others continue
             runs.append(f"{type(error).__name__}: {error}")
     started = active = [run for run in runs if isinstance(run, Run)]
     rng = np.random.default_rng([plan.seed, number])
@@ -156,7 +156,7 @@ def replay(log: Log, plan: Plan, number: int, explorers: Sequence[str]) -> list[
                 for run in active:
                     try:
                         run.offer(text, *label, float(accept[i]), lines + int(i))
-                    except Exception as error:  # the others go on
+                    except Exception as error:  # the others continue
                         run.error = f"{type(error).__name__}: {error}"
                     run.lines = lines + int(i) + 1
                 active = [run for run in active if not run.done]

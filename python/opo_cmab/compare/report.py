@@ -1,4 +1,4 @@
-"""A comparison for the terminal, as a page and as JSON."""
+"""A comparison as text, as a page and as JSON."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def _difference_cells(comparison: Comparison) -> list[list[str]]:
 
 
 def _difference_columns(comparison: Comparison) -> tuple[str, ...]:
-    return (f"less {comparison.reference}", "difference", "interval (all together 95 %)", "")
+    return (f"compared with {comparison.reference}", "difference", "95 % interval (simultaneous)", "")
 
 
 def what(comparison: Comparison) -> str:
-    """What the estimates are of."""
+    """What the estimates mean."""
     return (
-        f"Mean cost over the first {comparison.rounds:,} rounds of each explorer, starting from nothing and learning "
-        f"as it goes, replayed from {comparison.log_rounds:,} logged rounds in {comparison.passes} passes. Beyond "
-        f"{comparison.rounds:,} rounds nothing is claimed. What the log shows has a mean cost of "
+        f"Mean cost of each explorer over its first {comparison.rounds:,} rounds, learning from scratch, replayed from "
+        f"{comparison.log_rounds:,} logged rounds in {comparison.passes} passes. The estimates say nothing about later "
+        f"rounds. The logged actions have a mean cost of "
         f"{comparison.log_cost.rounded(comparison.log_cost.mean)} ({comparison.log_cost.interval})."
     )
 

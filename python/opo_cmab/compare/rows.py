@@ -1,4 +1,4 @@
-"""Rows of finished runs in a file of JSON lines that is only ever appended to: a program that was killed resumes."""
+"""Rows of finished runs, appended to a file of JSON lines, so that a killed program can resume."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Key = tuple[Any, ...]
 
 
 class Rows(dict[Key, Row]):
-    """The rows in a file by what makes two runs the same, the last one of each.
+    """The rows in a file, by the identity of the run; the last one of each counts.
 
-    A line that a kill cut short is taken off the file. Without a file, rows are kept in memory only.
+    An incomplete last line, left by a kill, is removed. Without a file, rows are kept in memory only.
     """
 
     def __init__(self, path: Path | None, key: Callable[[Row], Key]) -> None:
@@ -32,7 +32,7 @@ class Rows(dict[Key, Row]):
         self.update({key(row): row for row in map(json.loads, whole.splitlines())})
 
     def add(self, row: Row) -> None:
-        """Keeps a row, in the file too."""
+        """Adds a row, also to the file."""
         self[self._key(row)] = row
         if self._path is not None:
             with self._path.open("a") as file:

@@ -1,4 +1,4 @@
-"""Passes over a log, here or on a Dask cluster. Each result is kept at once: a killed comparison goes on from there."""
+"""Passes over a log, here or on a Dask cluster. Each result is saved at once, so that a killed comparison resumes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ IDENTITY = ("log", "build", "vw", "flags", "seed", "pass", "rounds", "multiplier
 
 @cache
 def build() -> str:
-    """Tells one engine from another: its version does not change while it is worked on."""
+    """Identifies the build of the engine: the version does not change during development."""
     library = sys.modules["pylibvw"].__file__
     assert library is not None
     return hashlib.blake2b(Path(library).read_bytes(), digest_size=6).hexdigest()
 
 
 def identity(log: Log, plan: Plan, number: int, flags: str) -> Row:
-    """What makes two runs the same."""
+    """The identity of a run."""
     values = (
         log.fingerprint,
         build(),
@@ -53,7 +53,7 @@ def identity(log: Log, plan: Plan, number: int, flags: str) -> Row:
 
 
 def run_pass(log: Log, plan: Plan, number: int, explorers: Sequence[str]) -> list[Row]:
-    """A row for each explorer: what came of it, or the error."""
+    """A row for each explorer: its result, or the error."""
     if not log.index.exists():  # a worker on another machine, which sees the logs but not the index
         with TemporaryDirectory() as directory:
             return run_pass(scan(log.files, Path(directory) / "index"), plan, number, explorers)
@@ -78,7 +78,7 @@ def run_pass(log: Log, plan: Plan, number: int, explorers: Sequence[str]) -> lis
 
 
 def leave_with_parent() -> None:
-    """In a worker: ends it when the process that started it is killed. It would wait for more work for ever."""
+    """In a worker: ends it if its parent is killed. Otherwise it would wait for work for ever."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -91,7 +91,7 @@ def leave_with_parent() -> None:
 
 @dataclass(frozen=True)
 class Workers:
-    """Where passes are done: in this process, in several of this machine, or on the workers of a Dask cluster."""
+    """Runs passes in this process, in several local processes, or on a Dask cluster."""
 
     jobs: int = 1
     scheduler: str | None = None
@@ -134,7 +134,7 @@ def key(row: Row) -> Key:
 
 
 class _Progress:
-    """On a terminal one line that changes, elsewhere a line every ten seconds."""
+    """Progress: on a terminal one changing line, elsewhere a line every ten seconds."""
 
     def __init__(self, total: int, done: int) -> None:
         self._total, self._done = total, done
@@ -154,7 +154,7 @@ class _Progress:
 def run_missing(
     log: Log, plan: Plan, passes: int, explorers: Mapping[str, str], workers: Workers, file: Path | None, progress: bool
 ) -> dict[str, list[Row]]:
-    """Runs what has no result in the file yet, or a failure; the rows of each explorer, a row for each pass."""
+    """Runs what is missing in the file or has failed. Returns the rows of each explorer, one for each pass."""
     rows = Rows(file, key)
     keys = {(name, p): key(identity(log, plan, p, f)) for name, f in explorers.items() for p in range(passes)}
     tasks: list[Task] = []

@@ -1,4 +1,4 @@
-"""What a comparison says, in words, and what it cannot say."""
+"""The conclusion of a comparison in words, and its caveats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["notes", "verdict"]
 
-MOST_PASSES = 400  # that are advised
+MOST_PASSES = 400  # the most that we advise
 
 
 def _times(value: float) -> str:
@@ -34,7 +34,7 @@ def verdict(
     differences: Sequence[Difference],
     compare: Callable[[str, str], Difference],
 ) -> list[str]:
-    """Sentences, the most important first. Nobody wins whose interval includes 0.
+    """Sentences, the most important first. An explorer whose interval includes 0 does not win.
 
     Args:
         reference: the explorer in use.
@@ -45,9 +45,9 @@ def verdict(
     told = [e for e in explorers if e.cost is not None]
     names = {e.name for e in told}
     if reference not in names:
-        return [f"Nothing can be said of {reference}, with which the others are to be compared."]
+        return [f"There is no estimate for {reference}, the explorer in use, so nothing can be compared with it."]
     if not differences:
-        return [f"There is nothing to compare {reference} with."]
+        return [f"There is no other estimate to compare {reference} with."]
     better = [d for d in differences if d.cost.high < 0]
     worse = [d for d in differences if d.cost.low > 0]
     sentences = []
@@ -69,13 +69,13 @@ def verdict(
             sentences.append(f"{difference.first} costs {word} than {reference}, {_by(cost)}.")
         elif difference.passes_needed <= MOST_PASSES:
             sentences.append(
-                f"{difference.first} and {reference}: not enough passes to tell. If the difference is what it looks "
-                f"like, {cost.rounded(cost.mean)}, --passes {max(10 * ceil(difference.passes_needed / 10), 10)} may do."
+                f"{difference.first} and {reference}: not enough passes to tell. If the true difference is "
+                f"{cost.rounded(cost.mean)}, try --passes {max(10 * ceil(difference.passes_needed / 10), 10)}."
             )
         else:
             sentences.append(
-                f"{difference.first} and {reference}: not enough data to tell. If the difference is what it looks "
-                f"like, {cost.rounded(cost.mean)}, {_times(difference.times_as_many)} rounds would be needed."
+                f"{difference.first} and {reference}: not enough data to tell. If the true difference is "
+                f"{cost.rounded(cost.mean)}, you need {_times(difference.times_as_many)} rounds."
             )
     return sentences
 
@@ -85,7 +85,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def notes(log: Log, explorers: Sequence[Explorer], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """What is wrong with the log and what cannot be told from it."""
+    """Problems of the log, and what it cannot tell."""
     said = []
     if log.bad:
         named = "; ".join(map(str, log.named))
@@ -93,27 +93,29 @@ def notes(log: Log, explorers: Sequence[Explorer], rows: Mapping[str, Sequence[M
         said.append(f"{log.bad} of {log.bad + log.rounds + log.deterministic} rounds left out: {named}{more}.")
     if log.deterministic:
         said.append(
-            f"{log.deterministic} rounds left out because the action shown had probability 1: what the others would "
-            "have cost there cannot be told. The estimates are of the other rounds only; if those are of other "
-            "contexts, they say nothing about these."
+            f"{log.deterministic} rounds left out because the action shown had probability 1: the log cannot tell what "
+            "the others would have cost. The estimates cover the other rounds only, and say nothing about contexts "
+            "that occur only in the rounds left out."
         )
     if log.cost_range[0] == log.cost_range[1]:
-        said.append(f"All costs in the log are {log.cost_range[0]:g}: there is nothing to tell explorers apart by.")
+        said.append(
+            f"All costs in the log are {log.cost_range[0]:g}: explorers cannot differ. Check the costs in the log."
+        )
     could_be_shown = log.inverse_probabilities / log.actions
     if could_be_shown < 0.97:
         said.append(
-            f"By its probabilities the log shows only {could_be_shown:.0%} of the actions, the others never: what "
-            "these would have cost cannot be told, and the contexts in which an explorer wants them are left out."
+            f"According to its probabilities the log can show only {could_be_shown:.0%} of the actions. It cannot "
+            "tell what the others would have cost; rounds in which an explorer wants them are left out."
         )
     smallest = log.by_probability[0][0]
     if smallest < log.smallest_probability():
         said.append(
             f"A few actions had probabilities down to {smallest:.2g}. Those below {log.smallest_probability():.2g} "
-            "count as if they had this: at most 1 % of rounds are concerned."
+            "are raised to this value: it affects at most 1 % of rounds."
         )
     unreadable = max((row["unreadable"] for runs in rows.values() for row in runs if not row["error"]), default=0)
     if unreadable:
-        said.append(f"VW could not read {unreadable} of the rounds of a pass.")
+        said.append(f"VW could not read {unreadable} rounds in one pass; they are left out.")
     for explorer in explorers:
         if explorer.error:
             said.append(f"{explorer.name} does not run: {explorer.error}")
