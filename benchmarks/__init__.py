@@ -4,5 +4,5 @@
 - online/: explorers on online problems with exact regret; costs: data sets with costs in other units
 - studies of one question each: batch, budget, load, long_run, nonlinear, published, regret, replay_study, speed
 - obd: the Open Bandit Dataset as a log for VW
-- shared/: what several of them use
+- shared/: code that several of them use
 """

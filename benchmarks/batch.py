@@ -1,7 +1,7 @@
-"""How much faster OPOLearner.predict_proba is for many contexts at once than for one after the other.
+"""How much faster OPOLearner.predict_proba is for many contexts at once than one by one.
 
-The same learner, the same contexts. What is compared runs in turn, several times over, each counts with its lowest
-time. Results: OUT/batch.md and OUT/batch.csv.
+The same learner, the same contexts. The variants run in turn, several times; the lowest time of each counts.
+Results: OUT/batch.md and OUT/batch.csv.
 """
 
 import time

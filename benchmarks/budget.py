@@ -1,5 +1,5 @@
 """What --opo_budget costs in quality: progressive validation loss beside the exact algorithm, over the data sets of 500
-to 6,000 rows in OpenML's cache (else scikit-learn's), and how near other ways to divide the past would come.
+to 6,000 rows in OpenML's cache (else scikit-learn's), and how close other ways to divide the past come.
 
 Results: OUT/budget.md and OUT/budget.csv.
 """
@@ -49,7 +49,7 @@ def run(dataset: Dataset, permutation: int, budget: int) -> Row:
 
 
 def differences(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of each budget: the loss less that of the exact algorithm on the same permutations, over the data sets."""
+    """For each budget: the loss minus that of the exact algorithm on the same permutations, over the data sets."""
     losses = rows.pivot_table("pv_loss", "dataset", "budget")  # the mean over permutations
     result = []
     for budget in losses.columns.drop(0):
@@ -71,7 +71,7 @@ def differences(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(result)
 
 
-# -- other ways to divide the past, into as many segments as --opo_budget does: the starts of these
+# -- other ways to divide the past, into the same number of segments as --opo_budget: the starts of the segments
 
 
 def as_the_engine(rounds: int, budget: int) -> NDArray[np.uint32]:
@@ -79,10 +79,10 @@ def as_the_engine(rounds: int, budget: int) -> NDArray[np.uint32]:
 
 
 def geometric(rounds: int, budget: int) -> NDArray[np.uint32]:
-    """Lengths that grow geometrically with the distance from now, from 1 on."""
+    """Segments that get geometrically longer with age, starting from 1."""
     count = len(as_the_engine(rounds, budget)) - 1
     points = count + 1
-    while True:  # the first lengths would be below 1: more points until enough are apart
+    while True:  # the first lengths would be below 1: use more points until enough differ
         ages = np.unique(np.geomspace(1, rounds + 1, points).astype(int)) - 1
         if len(ages) > count:
             break

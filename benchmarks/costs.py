@@ -1,7 +1,8 @@
 """Costs in other units: the loss of explorers when the same data sets cost 0/1, -1/0, 0/100 or -50/50.
 
-No range is given, so ours learn it; beside that, costs 0/1 with the right range. The sets become rounds as with
---cbify, each action having the features for itself, but not by it: it would tell some explorers the range.
+No range is given, so our explorers learn it; for comparison, costs 0/1 also run with the right range. The sets become
+rounds as with --cbify, with separate features for each action. We do not use --cbify itself: it tells some explorers
+the range.
 
 Results: OUT/costs.md and OUT/costs.csv. The online problems with and without the range: python -m benchmarks.online.
 """
@@ -34,7 +35,7 @@ EXPLORERS = {
 
 
 def as_problem(dataset: Dataset, seed: int, right: float, wrong: float) -> Problem:
-    """The rows in random order, the classes being the actions."""
+    """The rows in random order; the classes are the actions."""
     order = np.random.default_rng([seed, 2]).permutation(dataset.rows)
     costs = np.where(np.arange(1, dataset.actions + 1) == dataset.y[order, None], right, wrong)
 

@@ -1,10 +1,10 @@
 """The README's and the docs' figures from the data in docs/results: python -m benchmarks.figures.
 
-Tables stand on the pages between <!-- figures:NAME --> and <!-- /figures -->; what is between is written anew. NAME is
-one of TABLES. Pictures are drawn again from the same data.
+A table is between <!-- figures:NAME --> and <!-- /figures --> on its page, and is rewritten. NAME is one of TABLES.
+Pictures are redrawn from the same data.
 
-With results, as results/online/report or results/bakeoff, their pages and data are first copied to docs/results: a new
-measurement is one command and one commit.
+Arguments are directories of results, for example results/online/report or results/bakeoff: their pages and data are
+first copied to docs/results. So a new measurement is one command and one commit.
 """
 
 import math
@@ -62,7 +62,7 @@ def read(name: str) -> pd.DataFrame:
 
 
 def losses_of(name: str) -> pd.DataFrame:
-    """Of a comparison: the mean losses, a row for each data set, a column for each explorer."""
+    """The mean losses of a comparison: a row for each data set, a column for each explorer."""
     return tables.by_dataset(read(name), "mean")
 
 
@@ -72,13 +72,13 @@ def flags_of(name: str) -> str:
 
 
 def best_peer(found: pd.DataFrame) -> str | None:
-    """Of those that play all families, by its mean; ours with a regression of one's own is no peer."""
+    """The peer with the lowest mean among those that play all families; OPOLearner is ours, so it does not count."""
     peers = [name for name in found.dropna(subset="mean").index if name in PEERS and name != "OPOLearner"]
     return min(peers, key=lambda name: found.loc[name, "mean"], default=None)
 
 
 def _lowest_in_bold(values: Sequence[float], of: Sequence[bool]) -> list[str]:
-    """With three digits; the lowest of those that are in the contest is bold."""
+    """With three digits; the lowest of those that compete is bold."""
     lowest = min((value for value, within in zip(values, of, strict=True) if within), default=math.nan)
     return [
         "-" if math.isnan(value) else f"**{value:.3f}**" if within and value == lowest else f"{value:.3f}"
@@ -131,7 +131,7 @@ def choice_table() -> list[str]:
 
 
 def families_table() -> list[str]:
-    """For each kind of problem the regret share of ours, of the best of VW's others, and of the best peer."""
+    """The regret share on each kind of problem: OPO-CMAB, the best of the others in VW, and the best peer."""
     found = read("online").set_index("explorer")
     others = found.loc[[name for name in EXPLORERS if name != OURS and name in found.index]]
     peer = best_peer(found)
@@ -145,7 +145,7 @@ def families_table() -> list[str]:
 
 
 def _cases() -> Iterator[tuple[list[int], pd.Series, pd.Series]]:
-    """The measured problems, with the rows of the default and of SquareCB."""
+    """The measured problems, with the rows of OPO-CMAB and of SquareCB."""
     for work, case in read("speed").query("part == 'case'").groupby(list(speed.Case._fields), sort=False):
         by_name = case.set_index("algorithm")
         if speed.OURS in by_name.index:
@@ -153,7 +153,7 @@ def _cases() -> Iterator[tuple[list[int], pd.Series, pd.Series]]:
 
 
 def cost_table() -> list[str]:
-    """Time and memory of the default beside SquareCB's."""
+    """Time and memory of OPO-CMAB and SquareCB."""
     rows = []
     for (rounds, actions, features, words), ours, baseline in _cases():
         what = f"{words:,} words, about {features} a text" if words else f"{features:,} features"
@@ -184,7 +184,7 @@ def cost_in_short() -> list[str]:
 
 def bakeoff_table() -> list[str]:
     """Average rank and mean loss on the bake-off's data sets, with either kind of feature names, and the p-value of the
-    difference to the default."""
+    difference to OPO-CMAB."""
     parts = []
     for name in ("bakeoff", "bakeoff-published"):
         losses = losses_of(name)
@@ -214,11 +214,11 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 
 
 def rewrite(text: str, page: str) -> str:
-    """A page with its tables as the data say."""
+    """A page with its tables rewritten from the data."""
 
     def table(match: re.Match[str]) -> str:
         if match[2] not in TABLES:
-            raise SystemExit(f"{page}: no table is called {match[2]!r}. There are: {', '.join(TABLES)}.")
+            raise SystemExit(f"{page}: no table is called {match[2]!r}. Known: {', '.join(TABLES)}.")
         return match[1] + "\n".join(TABLES[match[2]]()) + "\n" + match[4]
 
     if len(MARKER.findall(text)) != 2 * len(MARKED.findall(text)):
@@ -231,7 +231,7 @@ def pages() -> list[Path]:
 
 
 def pictures() -> dict[str, str]:
-    """By name, as SVG text. That of the online problems needs their curves."""
+    """The pictures by name, as SVG text. The one of the online problems needs their curves."""
     drawn = {f"{name}-ranks": plots.rank_diagram(losses_of(name)) for name in ("paper", "bakeoff", "bakeoff-published")}
     drawn["paper-differences"] = plots.differences(tables.by_dataset(read("paper"), "difference_from_supervised"))
     drawn["growth"] = speed.plot_growth(read("speed").query("part == 'growth'").to_dict("records"))
@@ -241,10 +241,10 @@ def pictures() -> dict[str, str]:
 
 
 def publish(results: Path, data: Path) -> list[Path]:
-    """Copies the page and the data of a benchmark; where they are now."""
+    """Copies the page and the data of a benchmark. Returns the new paths."""
     found = sorted(results.glob("*.md"))
     if len(found) != 1:
-        raise SystemExit(f"{results} is not the directory of a benchmark's results: it has no page, or more than one.")
+        raise SystemExit(f"{results} is not the directory of a benchmark's results: it must have exactly one .md page.")
     stem = found[0].stem
     if stem == "report":  # of a comparison, known by its directory
         files = {"report.md": f"{results.name}.md", "pv_loss.csv": f"{results.name}.csv"}
@@ -259,7 +259,10 @@ def publish(results: Path, data: Path) -> list[Path]:
 @dataclass(frozen=True)
 class Options:
     results: Sequence[Path] = option(
-        MISSING, "of benchmarks, as results/online/report: copied to docs/results first", nargs="*", type=Path
+        MISSING,
+        "directories of results, for example results/online/report: copied to docs/results first",
+        nargs="*",
+        type=Path,
     )
 
 
@@ -272,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
             changed.append(path)
-    print("\n".join(f"written: {path.relative_to(ROOT)}" for path in changed) or "Everything is as the data say.")
+    print("\n".join(f"written: {path.relative_to(ROOT)}" for path in changed) or "Everything is up to date.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A daemon under load: `vw --daemon` with --opo_cmab, clients over the loopback interface, SquareCB beside it.
 
 Learning: one child, clients in turn, each answer compared with an offline run of the requests in the order served. In
-the middle the model is saved by VW's save command; the daemon goes on, is killed with SIGKILL, and a new one starts
-from the file: nothing that was saved may be lost. Predicting (-t): several children, all clients at once. A request
+the middle the model is saved by VW's save command; the daemon continues, is killed with SIGKILL, and a new one starts
+from the file: nothing saved may be lost. Predicting (-t): several children, all clients at once. A request
 waits for the answer to the one before it, so the latency is what a caller sees. Results: OUT/load.md and OUT/load.csv.
 """
 
@@ -68,7 +68,7 @@ def learning(explorer: str, texts: Sequence[str], directory: Path) -> tuple[Row,
         served += in_turn(daemon, texts[middle:])
     expected = offline_answers(f"{arguments} -f {model}", texts, directory)
     if different(lost, expected[middle : middle + TURN]):
-        raise RuntimeError(f"{explorer}: saving has changed the answers of the daemon that went on")
+        raise RuntimeError(f"{explorer}: saving changed the answers of the running daemon")
     return figures("learning", explorer, served, expected, sum(s.seconds for s in served)), model
 
 

@@ -1,4 +1,4 @@
-"""Past linear models: OPO-CMAB with boosted trees as its oracle, where no linear model can represent the losses.
+"""Beyond linear models: OPO-CMAB with boosted trees as its oracle, on losses that no linear model can represent.
 
 The losses are realizable by trees: which action is best depends on the band that one of the features lies in, and each
 action has two bands that are not neighbours. Regret is the sum of <pi_t, l(c_t, .)> - min_a l(c_t, a).

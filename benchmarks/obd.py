@@ -16,7 +16,7 @@ CAMPAIGNS = ("men", "women")
 
 
 def write_log(directory: Path, campaign: str, log: Path) -> int:
-    """Writes the impressions of a campaign, a click as a cost of -1; how many there are."""
+    """Writes the impressions of a campaign, a click as a cost of -1. Returns their number."""
     folder = directory / "random" / campaign
     with (folder / "item_context.csv").open() as file:
         items = {

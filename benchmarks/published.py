@@ -1,8 +1,8 @@
 """What the OPO-CMAB of the paper's published code does, beside Algorithm 1.
 
-VW hands up predictions sorted by score. The published explorer reads those of past models by their place in that list,
-not by their action, and hands the probabilities out by their place in the list of the present model. So the lowest
-prediction of every past model counts for whatever action looks best now: the past has no say in which action that is,
+VW returns predictions sorted by score. The published explorer reads those of past models by their position in that
+list, not by their action, and assigns the probabilities by position in the present model's list. So the lowest
+prediction of every past model counts for whatever action looks best now: the past cannot change which action that is,
 and after a few rounds the policy is nearly greedy.
 
 Here both are simulated on VW's own cb_adf, with the past models kept as weights in NumPy and the paper's settings and

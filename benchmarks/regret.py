@@ -2,7 +2,7 @@
 
 Contexts are drawn i.i.d., the expected losses are linear in the features, so that VW's linear learner can represent
 them (realizability), and the observed losses are 0 or 1. For OPO-CMAB the paper proves regret O(sqrt(K)), up to
-logarithms, with an exact least-squares oracle. Here VW's online learner takes its place. Regret ~ K^p is fitted.
+logarithms, with an exact least-squares oracle. Here we use VW's online learner instead, and fit regret ~ K^p.
 
 Results: OUT/regret.md, OUT/regret.csv and OUT/regret.svg.
 """
@@ -77,7 +77,7 @@ def draw(rounds: int, seed: int, shift: float = 0) -> Problem:
 
 def cumulative_regret(explorer: str, learner: str, shift: float, rounds: int, seed: int) -> Array:
     """Pseudo-regret after each round: the sum of <pi_t, l(c_t, .)> - min_a l(c_t, a). No setting depends on the number
-    of rounds, so the first K rounds are what a run of K rounds would be."""
+    of rounds, so the first K rounds equal a run of K rounds."""
     problem = draw(rounds, seed, shift)
     costs = f"--cb_min_cost {shift} --cb_max_cost {shift + 1}" if "--opo_paper" in explorer else ""  # others learn it
     bandit = VWBandit(f"--cb_explore_adf {explorer} {costs} {learner} --noconstant", problem, seed)

@@ -1,8 +1,8 @@
-"""Whether `opo_cmab.compare` is right: its estimates and intervals from logs of known problems, beside what the
-explorers cost when they are really run.
+"""Whether `opo_cmab.compare` is right: its estimates and intervals from logs of known problems, against the true costs
+of real runs.
 
 Results: OUT/compare.md and OUT/compare.csv. Finished logs are kept in OUT/logs.jsonl and real runs in OUT/truth-*:
-started again, it goes on.
+the same command resumes.
 """
 
 import time
@@ -77,7 +77,7 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Logging:
-    """How logs are made and what is asked of them."""
+    """How logs are made, and the question asked of them."""
 
     flags: str | None = None  #: of the logging policy; none: uniform
     lines: int = 20_000
@@ -160,7 +160,7 @@ def truth(problem: str, explorer: str, rounds: int, runs: int, out: Path) -> NDA
 
 
 def one_log(problem: str, policy: str, number: int, options: Options) -> list[Row]:
-    """A row for each explorer: what the comparison says from a log, as any user would get it."""
+    """A row for each explorer: the result of a comparison on a log, as a user gets it."""
     start = time.perf_counter()
     of, how = PROBLEMS[problem], LOGGING[policy]
     with TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""The paper's comparison of explorers by progressive validation (PV) loss, run again, and past it.
+"""The paper's comparison of explorers by progressive validation (PV) loss, reproduced and extended.
 
 Each run is VW over one data set with its rows permuted. Tuned: every setting of the paper's grids once on each set, the
 best by final PV loss chosen for each set and algorithm, and then run on other permutations, which are reported.
@@ -52,7 +52,7 @@ def _id(text: str) -> Id:
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked for; what is not given is the suite's."""
+    """The options; what is not given comes from the suite."""
 
     suite: str = option("paper", "what to run", choices=SUITES)
     datasets: Sequence[Id] | None = option(
@@ -119,7 +119,7 @@ class Options:
 def settings(
     plan: Plan, datasets: Sequence[Dataset], workers: Workers
 ) -> tuple[dict[tuple[Id, str], Params], list[Row]]:
-    """By data set and algorithm, the setting to run, where there is one; and the runs that led to it."""
+    """The setting to run, by data set and algorithm; and the tuning runs behind it."""
     pairs = [(d, name) for d in datasets for name in plan.algorithms]
     if plan.params == "default":
         return {(d.did, name): {} for d, name in pairs}, []
@@ -180,7 +180,7 @@ def write(plan: Plan, tuning: list[Row], test: list[Row], left_out: LeftOut) -> 
 
 
 def describe() -> str:
-    """What there is to choose from, for --list."""
+    """The choices, for --list."""
     cached = set(available())
     text = []
     for name, suite in SUITES.items():
@@ -196,7 +196,7 @@ def describe() -> str:
 
 
 def fall_back(suite: str, left_out: LeftOut) -> list[Dataset]:
-    """Without any set of OpenML: scikit-learn's, said so loudly."""
+    """Without any set from OpenML, uses scikit-learn's and says so loudly."""
     reasons = [f"{reason}: {', '.join(names)}" for reason, names in left_out.items()]
     bar = "!" * 100
     print(bar, f"NO DATA SET OF THE SUITE {suite!r} CAN BE HAD.", *reasons, sep="\n", file=sys.stderr)

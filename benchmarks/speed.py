@@ -1,7 +1,7 @@
-"""How fast --opo_cmab is and how much memory it takes, beside SquareCB and beside the obvious way to implement it.
+"""How fast --opo_cmab is and how much memory it takes, compared with SquareCB and with a naive implementation.
 
-Times depend on the machine and on what else it does. So what is compared runs in turn, several times over, each counts
-with its lowest figure, and the ratios are what to look at. Results: OUT/speed.md, OUT/speed.csv and OUT/growth.svg.
+Times depend on the machine and its load. So the algorithms run in turn, several times; the lowest figure of each
+counts. Look at the ratios. Results: OUT/speed.md, OUT/speed.csv and OUT/growth.svg.
 """
 
 import json
@@ -59,7 +59,7 @@ CURVE = (1000, 2000, 4000, 8000, 16_000)
 
 
 def side_by_side(runs: Mapping[str, Callable[[], Usage]], repeats: int) -> dict[str, Usage]:
-    """Runs all in turn, several times over; the lowest of each figure, the one least disturbed by other work."""
+    """Runs all in turn, several times. Returns the lowest of each figure, the one least disturbed by other work."""
     usages: dict[str, list[Usage]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
@@ -154,9 +154,9 @@ SAME_JOB = (
 
 
 def naive(stream: Stream, bits: int = 18) -> tuple[NDArray[np.float64], int]:
-    """OPO-CMAB as the published research code does it: the whole weight vector kept in every round, and each of them
-    used anew to predict for every later context. It differs in that it does not copy the past vectors back into a
-    learner, 1 MB each, but reads them where they are.
+    """OPO-CMAB as the published research code does it: it keeps the whole weight vector of every round, and
+    predicts with each of them for every later context. Unlike that code, it does not copy the past vectors, 1 MB each,
+    back into a learner.
 
     Returns:
         the probabilities of all rounds, and the size of the kept vectors in bytes

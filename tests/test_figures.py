@@ -100,7 +100,7 @@ def test_the_cost_is_that_of_the_default_beside_squarecb(data):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<!-- figures:nothing -->\n<!-- /figures -->", "page.md: no table is called 'nothing'. There are: online"),
+        ("<!-- figures:nothing -->\n<!-- /figures -->", "page.md: no table is called 'nothing'. Known: online"),
         ("<!-- figures:online -->\n", "page.md: a marker has no partner"),
         ("<!-- /figures -->\n", "page.md: a marker has no partner"),
     ],

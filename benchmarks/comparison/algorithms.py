@@ -1,6 +1,6 @@
 """The algorithms of the comparison: how VW runs them, the paper's grids and the paper's choices.
 
-A plain name is what the explorer's flag does by default, here as in the other tables: OPO-CMAB is --opo_cmab. "(paper)"
+A plain name means the explorer's flag at its defaults, as in the other tables: OPO-CMAB is --opo_cmab. "(paper)"
 is the algorithm as the paper's published code ran it, faults included; SquareCB and RegCB are the same in both.
 
 - OPO-CMAB (paper) is Algorithm 1 (--opo_paper) with VW's importance weights left on; "OPO-CMAB, Algorithm 1" is to the
@@ -63,8 +63,8 @@ MARGINS = "--logistic_min 0 --logistic_max 1"  # no link, but the label range th
 @dataclass(frozen=True)
 class Algorithm:
     flags: str
-    paper: str | None = None  # whose grid and whose choices are its own; none: it runs at its defaults only
-    logistic: str = RAW  # what goes with --loss_function logistic
+    paper: str | None = None  # the paper's algorithm that has its grid and choices; None: it runs only at its defaults
+    logistic: str = RAW  # added with --loss_function logistic
     task: str = "--cbify {actions} --cb_explore_adf"
 
     def grid(self) -> list[Params]:
@@ -118,7 +118,7 @@ def _papers_table() -> pd.DataFrame:
 
 
 def papers_choice(dataset: int | str, algorithm: str) -> Params | None:
-    """The setting that the paper chose (its table fig:best-params); none for a set that is not in it."""
+    """The setting that the paper chose (its table fig:best-params), or None for a set that is not in it."""
     key = (dataset, ALGORITHMS[algorithm].paper)
     if key not in _papers_table().index:
         return None

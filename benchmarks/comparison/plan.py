@@ -11,7 +11,7 @@ from benchmarks.shared.datasets import BAKEOFF, BUILTIN, PAPER, FeatureNames, Id
 
 @dataclass(frozen=True)
 class Suite:
-    """Data sets, and what is run on them unless it is said otherwise."""
+    """Data sets, and the default runs on them."""
 
     title: str
     datasets: tuple[Id, ...]
@@ -31,7 +31,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run, all of it known."""
+    """Everything that is run."""
 
     suite: str
     algorithms: tuple[str, ...]

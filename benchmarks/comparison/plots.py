@@ -15,8 +15,8 @@ POINTS = 75  # of a curve; more cannot be seen
 
 
 def curves(runs: pd.DataFrame) -> dict[str, dict[str, list[int]]]:
-    """Of one data set, by algorithm: the loss up to each of the rounds that are shown, in thousandths, as the mean over
-    the permutations and the standard deviation."""
+    """The curves of one data set, by algorithm: the loss up to each round shown, in thousandths, as mean and standard
+    deviation over the permutations."""
     found = {}
     for algorithm, rows in runs.groupby("algorithm", sort=False):
         losses = np.array([np.frombuffer(text.encode(), np.uint8) for text in rows["losses"]]) - ord("0")
@@ -35,8 +35,9 @@ def shown_rounds(rounds: int) -> list[int]:
 
 
 def rank_diagram(losses: pd.DataFrame) -> str:
-    """Demsar's diagram: average ranks on a line, best on the left. A bar joins explorers of which no two differ, by the
-    same test as the table of pairs; its dots say which, for a bar may pass one that does not belong to it."""
+    """Demsar's diagram: average ranks on a line, best on the left. A bar joins explorers that do not differ
+    pairwise, by the same test as the table of pairs. Its dots mark them, because a bar may pass an explorer that does
+    not belong to it."""
     ranks = ranking.mean_ranks(losses).sort_values()
     p_values = ranking.p_values(losses).loc[ranks.index, ranks.index]
     half = (len(ranks) + 1) // 2

@@ -1,4 +1,4 @@
-"""The report of a comparison: one page, with nothing to load from elsewhere."""
+"""The report of a comparison: one self-contained page."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ SHOWN_FIRST = 7  # explorers whose curves the page shows before a reader chooses
 
 
 def image(svg: str) -> str:
-    """As an address that holds the picture itself: its ids and styles cannot meet those of another."""
+    """As a data URL, so that the ids and styles of two pictures cannot collide."""
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
 def curves(runs: pd.DataFrame, names: Sequence[str], order: Sequence[str]) -> Row:
-    """What the page draws the curves from. It first shows the baseline and the explorers that rank best."""
+    """The data of the page's curves. At first it shows the baseline and the explorers with the best ranks."""
     first = {SUPERVISED, *order[:SHOWN_FIRST]}
     return {
         "algorithms": [
@@ -40,18 +40,18 @@ def curves(runs: pd.DataFrame, names: Sequence[str], order: Sequence[str]) -> Ro
 
 
 def _colour(name: str) -> str:
-    """The baseline is in the colour of the text, which a dark page has light."""
+    """The baseline has the colour of the text, also on a dark page."""
     return "currentColor" if name == SUPERVISED else colour(name)
 
 
 def heat(differences: pd.DataFrame) -> tuple[float, pd.DataFrame]:
-    """How strong a cell is coloured, from 0 to 100; the difference at which it is 100, beyond which few are."""
+    """The colour strength of each cell, from 0 to 100; and the difference that has 100, which few exceed."""
     full = float(differences.abs().stack().quantile(0.95)) or 1.0
     return full, (100 * differences.abs() / full).clip(upper=100).round()
 
 
 def verdict(losses: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
-    """What the ranks and the tests say, in words."""
+    """The ranks and the tests in words."""
     ranks = ranking.mean_ranks(losses).sort_values()
     text = [f"{ranks.index[0]} has the best average rank, {ranks.iloc[0]:.2f} over {len(losses)} data sets."]
     if losses.shape[1] >= 3:

@@ -1,7 +1,7 @@
 """The runs of a comparison: VW over one data set, its rows permuted.
 
-A run is known by its data, its command and its seed, so that a comparison which was killed resumes where it was, and
-what differs only in name is not run again.
+Data, command and seed identify a run, so that a killed comparison resumes, and runs that differ only in name are not
+repeated.
 """
 
 import time
@@ -22,7 +22,7 @@ NO_RESULT: Row = {"pv_loss": None, "losses": None}
 
 @dataclass(frozen=True)
 class Order:
-    """What a run is given, before it is known what comes of it."""
+    """The input of a run."""
 
     dataset: Dataset
     algorithm: str
@@ -50,18 +50,18 @@ class Order:
 
 
 def key(row: Row) -> Key:
-    """What makes two runs the same."""
+    """The identity of a run."""
     return tuple(row[field] for field in ("dataset", "feature_names", "command", "permutation", "seed"))
 
 
 def run(identity: Row, text: str) -> Row:
-    """One run: with the loss of each round, or with the reason why there is none."""
+    """One run: the loss of each round, or the error."""
     start = time.perf_counter()
     result: Row = {**NO_RESULT, "error": None}
     try:
         losses = round_losses(identity["command"], text)
         result |= {"pv_loss": losses.count("1") / len(losses), "losses": losses}
-    except Exception as error:  # whatever is wrong with one run, the others go on
+    except Exception as error:  # whatever is wrong with one run, the others continue
         result["error"] = f"{type(error).__name__}: {error}"
     return {**identity, **result, "seconds": round(time.perf_counter() - start, 4)}
 

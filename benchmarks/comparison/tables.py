@@ -21,8 +21,8 @@ PAPERS_WINS = {"AdaCB": 4, "FastCB": 4, "OPO-CMAB": 4, "RegCB": 4, "SquareCB": 2
 
 
 def best_settings(tuning: Sequence[Row]) -> dict[tuple[int | str, str], Row]:
-    """By data set and algorithm, the run with the lowest loss; of several, the first in the order of the grid. Where
-    all have failed it is the first too, so that it is run again and its reason is told."""
+    """By data set and algorithm, the run with the lowest loss; on a tie, the first in the order of the grid. If
+    all have failed it is the first too, so that it runs again and its error is reported."""
 
     def loss(row: Row) -> float:
         return math.inf if row["error"] else row["pv_loss"]
@@ -44,7 +44,7 @@ def in_words(params: Params | None) -> str:
 
 
 def best_params(tuning: Sequence[Row]) -> pd.DataFrame:
-    """What was chosen, how many settings did as well in the tuning, and what the paper chose."""
+    """The chosen setting, the number of equally good ones in the tuning, and the paper's choice."""
     frame = pd.DataFrame(tuning)
     rows = []
     for (dataset, algorithm), best in best_settings(tuning).items():
@@ -65,8 +65,8 @@ def best_params(tuning: Sequence[Row]) -> pd.DataFrame:
 
 
 def complete(test: Sequence[Row]) -> tuple[pd.DataFrame, LeftOut]:
-    """The runs to compare, without gaps; and what failures leave out: an algorithm that has failed everywhere, then
-    each data set on which one of the others has failed."""
+    """The runs to compare, without gaps; and what is left out because of failures: an algorithm that failed everywhere,
+    then each data set on which one of the others failed."""
     frame = pd.DataFrame(test)
     failed_everywhere = set(frame["algorithm"]) - set(frame.loc[frame["error"].isna(), "algorithm"])
     left_out: LeftOut = {}

@@ -1,11 +1,11 @@
 """Explorers on online problems with exact regret: VW's at their defaults, and peers from their own packages.
 
-Problems are of 12 families (docs/online.md), each in three variants with other parameters and seeds: defaults are
-chosen on the splits "choose" and "seen", and reported on "report". The measure is regret as a share of that of playing
-at random.
+The problems belong to 12 families (docs/online.md), each in three variants with different parameters and seeds:
+defaults are chosen on the splits "choose" and "seen", and reported on "report". The measure is the regret share: 0 is
+perfect, 1 is playing at random.
 
-Results, in OUT: online.md, online.csv, online.tex and online.svg, and online-curves.csv that it is drawn from;
-by_family.csv and .tex; runs.jsonl, a line for each finished run. Killed and started again, it goes on where it was.
+Results, in OUT: online.md, online.csv, online.tex and online.svg, and its data, online-curves.csv;
+by_family.csv and .tex; runs.jsonl, a line for each finished run. After a kill, the same command resumes.
 """
 
 import argparse
@@ -26,7 +26,7 @@ DEFAULT = ("vw", "peers")
 
 
 def describe() -> str:
-    """What there is to choose from, for --list."""
+    """The choices, for --list."""
     text = ["families:"]
     text += [f"  {name:10} {family.title}" for name, family in FAMILIES.items()]
     for group, names in GROUPS.items():
@@ -43,7 +43,7 @@ def named_flags(text: str) -> tuple[str, str]:
 
 
 def choose_explorers(wanted: Sequence[str], extra: dict[str, str]) -> tuple[dict[str, str | None], list[str]]:
-    """By name: VW's flags, none for a peer; and the peers whose package is not here."""
+    """VW's flags by name, None for a peer; and the peers whose package is not installed."""
     flags: dict[str, str | None] = {**VW_EXPLORERS, **MAPPED_EXPLORERS, **dict.fromkeys(PEERS), **extra}
     names = [name for entry in [*wanted, *extra] for name in GROUPS.get(entry, (entry,))]
     missing = [name for name in names if flags[name] is None and engine(PEERS[name].package) is None]

@@ -1,7 +1,7 @@
 """What plays the online problems: VW's explorers, and peers from their own packages.
 
-Every explorer is told the same: who the user is or the context's features, the actions, and the cost of the one that
-was played (a peer: the reward, which is minus the cost). All are at their defaults, but for the settings in a name.
+Every explorer gets the same information: the user or the features of the context, the actions, and the cost of the
+action that was played (a peer: the reward, minus the cost). All are at their defaults, except for settings in the name.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ class UnfitError(Exception):
 
 
 def _one(action: int, problem: Problem, t: int) -> Array:
-    """All probability on what a peer has chosen."""
+    """All probability on the action that a peer chose."""
     pi = np.zeros(len(problem.expected[t]))
     pi[action] = 1
     return pi
@@ -109,8 +109,8 @@ class CobaBandit:
 
 
 class ContextualBanditsBandit:
-    """Its bootstraps are of classifiers, so they need two costs: the lower one is reward 1, the other 0. They decide
-    and learn 10 rounds at a time (its own examples 50), because one at a time takes a minute a run."""
+    """It bootstraps classifiers, so it needs two costs: the lower one is reward 1, the other 0. It decides and learns
+    10 rounds at a time (its own examples: 50), because one at a time takes a minute per run."""
 
     def __init__(self, problem: Problem, seed: int, policy: str, **settings: Any) -> None:
         from contextualbandits import online
@@ -183,7 +183,7 @@ PEERS: dict[str, Peer] = {
 
 @cache
 def engine(package: str) -> str | None:
-    """Which version of a package plays; none if it is not here. Ours is told by its files, for it is worked on."""
+    """The version of a package, or None if it is not installed. Ours is identified by its files."""
     try:
         number = version(package)
     except PackageNotFoundError:
@@ -199,7 +199,7 @@ def engine(package: str) -> str | None:
 
 
 def identity(name: str, flags: str | None) -> dict[str, str]:
-    """What tells one explorer's runs from another's; without flags it is a peer."""
+    """The identity of an explorer's runs; without flags it is a peer."""
     if flags is not None:
         return {"explorer": name, "command": vw_command(flags), "engine": f"vw {vw_build()}"}
     found = engine(PEERS[name].package)

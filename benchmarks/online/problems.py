@@ -1,8 +1,8 @@
 """The online problems: families of contextual bandits whose expected costs are known, so that regret is exact.
 
 Each family has three variants with different parameters and seeds. Defaults may be chosen on "choose" and on "seen",
-which reported once and has been looked at since. "report" is not looked at meanwhile (docs/online.md). A click
-costs -1, as in VW's tutorials, unless the family is about something else.
+which reported once and has been looked at since. Nobody looks at "report" before the defaults are fixed
+(docs/online.md). A click costs -1, as in VW's tutorials, unless the family is about something else.
 """
 
 import zlib
@@ -43,7 +43,7 @@ def preferences(
     rng: np.random.Generator, rounds: int, users: int, times: int, articles: int, changes: bool = False
 ) -> Problem:
     """VW's content personalization: a user likes one article in the morning and another in the evening, and clicks
-    on that one with certainty. With changes, half way each comes to like the next article.
+    on that one with certainty. With changes, everybody likes the next article from half way on.
 
     The liked articles all differ. So a linear model of user and time crossed with the article ranks them right,
     though it cannot represent the costs exactly.
@@ -64,7 +64,7 @@ def preferences(
 
 
 def _by_user(rng: np.random.Generator, rounds: int, users: int, articles: int) -> tuple[Params, NDArray[np.int64]]:
-    """What problems have in common whose context is who the user is; and the user of each round."""
+    """Shared by the problems whose context is the user: the contexts, and the user of each round."""
     user = rng.integers(users, size=rounds)
     common = {
         "contexts": _one_hot(user, users),
@@ -134,8 +134,8 @@ def units(
 
 
 def heavy_tails(rng: np.random.Generator, rounds: int, users: int, articles: int, shape: float) -> Problem:
-    """Costs of Pareto's distribution with means from 1 to 5: mostly near the lowest, now and then far beyond. From the
-    moment `shape` on there is none."""
+    """Costs of Pareto's distribution with means from 1 to 5: mostly near the lowest, occasionally far above. The
+    moments of order `shape` and above are infinite."""
     common, user = _by_user(rng, rounds, users, articles)
     expected = rng.uniform(1, 5, size=(users, articles))[user]
     noise = (1 + rng.pareto(shape, size=expected.shape)) * (shape - 1) / shape
@@ -150,8 +150,8 @@ def sales(
     rates: tuple[float, float],
     values: tuple[float, float],
 ) -> Problem:
-    """Most rounds cost 0, and now and then there is a sale, which costs minus its value. Each user and article has a
-    rate and a mean value of its own; single values vary around it (log-normally, by half of it)."""
+    """Most rounds cost 0; occasionally there is a sale, which costs minus its value. Each user and article has its own
+    rate and mean value; single values vary around the mean (log-normally, by half of it)."""
     common, user = _by_user(rng, rounds, users, articles)
     rate = rng.uniform(*rates, size=(users, articles))[user]
     value = rng.uniform(*values, size=(users, articles))[user]
@@ -266,6 +266,6 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def make_problem(family: str, params: Params, split: Split, seed: int) -> Problem:
-    """The same for the same arguments; no seed of one split is another's."""
+    """The same for the same arguments; splits have independent random numbers."""
     rng = np.random.default_rng([SPLITS.index(split), zlib.crc32(family.encode()), seed])
     return FAMILIES[family].make(rng, **params)

@@ -20,8 +20,8 @@ COLUMNS = 4  # of the picture
 
 
 def shares(runs: pd.DataFrame) -> pd.DataFrame:
-    """Mean regret share over the seeds: a row for each explorer, a column for each family. Nothing where a run failed
-    or where the explorer cannot play."""
+    """Mean regret share over the seeds: a row for each explorer, a column for each family. Empty if a run failed
+    or the explorer cannot play."""
     wide = runs.groupby(["explorer", "family"], sort=False)["share"].agg(lambda s: s.mean(skipna=False)).unstack()
     return wide.loc[runs["explorer"].unique(), runs["family"].unique()].astype(float)
 
@@ -35,7 +35,7 @@ def interval(differences: pd.Series) -> tuple[float, float]:
 
 
 def differences(runs: pd.DataFrame) -> pd.DataFrame:
-    """Of each explorer's regret share to ours, in the same family and with the same seed."""
+    """The difference of each explorer's regret share to OPO-CMAB's, in the same family and with the same seed."""
     ours = runs[runs["explorer"] == OURS].set_index(["family", "seed"])["share"]
     at = pd.MultiIndex.from_frame(runs[["family", "seed"]])
     return runs.assign(difference=runs["share"].to_numpy(float) - ours.reindex(at).to_numpy(float))
@@ -97,7 +97,7 @@ def by_family(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def left_out(runs: pd.DataFrame) -> list[str]:
-    """What has no figure, and why."""
+    """The runs without a figure, and the reasons."""
     without = runs[runs["share"].isna()]
     reasons = without["error"].where(without["error"].notna(), without["unfit"])
     groups = without.assign(reason=reasons).groupby(["explorer", "reason"], sort=False)["family"].unique()

@@ -20,7 +20,7 @@ KEY = ("version", "family", "params", "split", "seed", "command", "engine")
 
 
 def results(problem: Problem, probabilities: list[Array], paid: Array) -> Row:
-    """Regret as a share of that of playing at random: 0 is perfect. The curve is what has come up to a few rounds."""
+    """The regret share: 0 is perfect, 1 is playing at random. The curve has its value up to a few rounds."""
     of_random = float(problem.uniform_regret().sum())
     regret = problem.regret(probabilities).cumsum() / of_random
     shown = np.unique(np.linspace(0, problem.rounds - 1, min(POINTS, problem.rounds)).astype(int))
@@ -34,7 +34,7 @@ def results(problem: Problem, probabilities: list[Array], paid: Array) -> Row:
 
 
 def run(identity: Row) -> Row:
-    """One run: with its regret, with the reason why this explorer cannot play this problem, or with an error."""
+    """One run: its regret, the reason why this explorer cannot play this problem, or an error."""
     start = time.perf_counter()
     result: Row = {"error": None, "share": None, "mean_cost": None}
     try:
@@ -45,20 +45,20 @@ def run(identity: Row) -> Row:
             result |= results(problem, *play(problem, bandit, identity["seed"]))
     except UnfitError as reason:
         result["unfit"] = str(reason)
-    except Exception as error:  # whatever is wrong with one run, the others go on
+    except Exception as error:  # whatever is wrong with one run, the others continue
         result["error"] = f"{type(error).__name__}: {error}"
     return {**identity, **result, "seconds": round(time.perf_counter() - start, 4)}
 
 
 def key(row: Row) -> Key:
-    """What makes two runs the same."""
+    """The identity of a run."""
     return tuple(row[field] for field in KEY)
 
 
 def plan(
     explorers: dict[str, str | None], families: Sequence[str], split: Split, seeds: int, rounds: int | None
 ) -> list[Row]:
-    """All runs, before it is known what comes of them. Explorers by name: VW's flags, none for a peer."""
+    """All runs to do. Explorers by name: VW's flags, None for a peer."""
     who = [identity(name, flags) for name, flags in explorers.items()]
     planned = []
     for family in families:
@@ -71,7 +71,7 @@ def plan(
 
 
 def run_missing(planned: Sequence[Row], path: Path, workers: Workers) -> pd.DataFrame:
-    """Runs what has no result in the file yet; a row for each run that is planned."""
+    """Runs what has no result in the file yet. Returns a row for each planned run."""
 
     def tasks(rows: Iterable[Row]) -> Iterable[tuple[Row]]:
         return ((row,) for row in rows)

@@ -1,1 +1,1 @@
-"""What several of the benchmarks use."""
+"""Code that several benchmarks use."""

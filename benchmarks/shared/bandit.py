@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """A bandit of a number of rounds. All is drawn ahead: every explorer meets the same contexts and costs."""
+    """A bandit with a number of rounds, all drawn in advance: every explorer sees the same contexts and costs."""
 
     contexts: Array  # (rounds, features)
     actions: list[list[str]]  # of each round, as VW's action lines
@@ -94,8 +94,8 @@ class OPOLearnerBandit:
 
 
 def play(problem: Problem, bandit: Bandit, seed: int) -> tuple[list[Array], Array]:
-    """The probabilities of each round and the cost that was paid. In batches: costs are learnt when the last decision
-    of a batch has been made."""
+    """The probabilities of each round and the cost that was paid. In batches: costs are learnt after the last
+    decision of a batch."""
     draws = np.random.default_rng([seed, 1]).uniform(size=problem.rounds)
     probabilities: list[Array] = []
     paid = np.empty(problem.rounds)

@@ -74,8 +74,8 @@ def available() -> list[int]:
 
 @cache
 def _server_fault(server: str) -> str | None:
-    """Why OpenML's server cannot be asked; none when it answers. One short try for all sets: openml itself would try
-    for minutes, set by set."""
+    """Why OpenML's server cannot be reached, or None. One short attempt for all sets: openml itself would try for
+    minutes on each set."""
     import requests
 
     try:
@@ -109,7 +109,7 @@ def _numbers(column: pd.Series) -> npt.NDArray[np.float64]:
 
 
 def builtin() -> list[Dataset]:
-    """The sets that come with scikit-learn, for when none of OpenML can be had."""
+    """The sets that come with scikit-learn, in case none from OpenML is available."""
     sets = {name: loader() for name, loader in _LOADERS.items()}
     return [
         Dataset(name, name, b.data, b.target.astype(np.int64) + 1, tuple(b.feature_names)) for name, b in sets.items()

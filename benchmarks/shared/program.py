@@ -22,10 +22,10 @@ Options = TypeVar("Options")
 
 
 def option(default: Any, text: str = "", **settings: Any) -> Any:
-    """A field of a program's options, and so one of its arguments. Without a default (MISSING) it has no dashes.
+    """A field of a program's options, and so one of its arguments. Without a default (MISSING) it is positional.
 
     Args:
-        default: also says of which type the value is, or that it is a tuple of several
+        default: also gives the type of the value; a tuple means several values
         text: the help
         settings: more for argparse's add_argument
     """
@@ -64,7 +64,7 @@ def processes() -> Any:
 
 def parse(kind: type[Options], name: str, description: str | None, arguments: Sequence[str] | None) -> Options:
     """The arguments of `python -m benchmarks.NAME` as options: a frozen dataclass whose fields are made by `option`. A
-    ValueError that it raises when it is made becomes the parser's."""
+    ValueError in its constructor becomes the parser's error."""
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{name}",
         description=description,
@@ -83,7 +83,7 @@ def parse(kind: type[Options], name: str, description: str | None, arguments: Se
 
 
 def where() -> Row:
-    """The machine, the day and the versions, which every row of the results holds."""
+    """The machine, the date and the versions, for every row of the results."""
     cpuinfo = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*: (.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
     version = subprocess.run([VW, "--version"], capture_output=True, text=True, check=True).stdout.split()[0]

@@ -1,4 +1,4 @@
-"""Runs what is planned and not yet done, on all cores or on a Dask cluster, and keeps each result at once."""
+"""Runs what is planned and not yet done, on all cores or on a Dask cluster, and saves each result at once."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ Planned = TypeVar("Planned")
 
 @dataclass(frozen=True)
 class Workers:
-    """Where the runs are done: in processes of this machine, or on the workers of a Dask cluster."""
+    """Runs in local processes or on a Dask cluster."""
 
     jobs: int
     scheduler: str | None = None
@@ -54,7 +54,7 @@ class Workers:
             yield from parallel(delayed(run)(*task) for task in tasks)
 
     def finish_one_by_one(self, run: Run, tasks: Iterable[Task]) -> Iterator[Row]:
-        """For when a worker has died, and with it all that it was given: the run that kills it becomes known."""
+        """After a worker has died: one run at a time, to find the run that kills it."""
         for task in tasks:
             try:
                 yield from Workers(2).finish(run, [task])  # of one worker joblib makes none, and runs it here
@@ -72,7 +72,7 @@ def finish_missing(
     key: Callable[[Row], Key],
     tasks: Callable[[Sequence[Planned]], Iterable[Task]],
 ) -> dict[Key, Row]:
-    """Runs what has no result in the file yet, or a failure; the rows of the file, by what makes a run."""
+    """Runs what is missing in the file or has failed. Returns the rows of the file, by the identity of the run."""
     rows = Rows(path, key)
     done = {k for k, row in rows.items() if row["error"] is None}
     missing = {k: order for k, order in planned.items() if k not in done}
@@ -86,7 +86,7 @@ def finish_missing(
                     bar.update()
                 break
             except TerminatedWorkerError:
-                bar.write("A worker process has died: the runs that are left go on one by one.")
+                bar.write("A worker process has died: the remaining runs continue one by one.")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Our vw: where its program is, which build it is, a run of it, and one in this process."""
+"""Our vw: its path, its build, and runs of it, as a process or in this one."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ VW = Path(sys.executable).parent / "vw"
 
 
 def vw_build() -> str:
-    """Tells one build of the program from another: its version does not change while it is worked on."""
+    """Identifies the build of the program: the version does not change during development."""
     return hashlib.sha256(VW.read_bytes()).hexdigest()[:12]
 
 
