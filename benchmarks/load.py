@@ -22,7 +22,7 @@ from benchmarks.shared.daemon import TURN, Daemon, Served, in_turn, offline, req
 from benchmarks.shared.program import count, directory, parse, where, write
 from benchmarks.shared.tables import markdown_of
 
-EXPLORERS = {"SquareCB": "--squarecb", "OPO-CMAB, budget 64": "--opo_cmab --opo_budget 64"}
+EXPLORERS = {"SquareCB": "--squarecb", "OPO-CMAB": "--opo_cmab"}
 COMMON = "--cb_explore_adf -q ua"
 CLIENTS = 4
 
