@@ -1,6 +1,7 @@
 """explain: the steps behind a decision, equal to the decision, on any workspace, without changing it."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
 import numpy as np
@@ -91,6 +92,30 @@ def test_an_explanation_that_breaks_off_leaves_the_next_decision_right(budget):
         assert workspace.predict(lines) == untouched.predict(lines)
         workspace.learn(lines)
         untouched.learn(lines)
+
+
+def test_workspaces_are_explained_independently_of_each_other():
+    """In turn, in threads, and after one broke off or is gone."""
+    lines = ["shared |s x0:1 x1:-1", "|a id1", "|a id2", "|a id3"]
+    exact, bounded = trained("-q sa --opo_budget 0"), trained("-q sa --opo_budget 12 --opo_eta 5")
+    other = Workspace("--cb_explore_adf --fastcb --quiet")
+    alone = [opo_cmab.explain(workspace, lines) for workspace in (exact, bounded)]
+    assert [len(explanation.rounds) for explanation in alone] == [70, 12]
+
+    examples = exact.parse(lines)
+    with pytest.raises(RuntimeError, match="takes more than 7 steps"):
+        _explain.explain(exact, examples, most_steps=7)
+    exact.finish_example(examples)
+    with pytest.raises(RuntimeError, match="can be explained"):
+        opo_cmab.explain(other, lines)
+    assert_allclose(bounded.predict(lines), alone[1].decision, atol=1e-6)  # more than 7 steps
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda workspace: opo_cmab.explain(workspace, lines), [exact, bounded] * 20))
+    for i, explanation in enumerate(together):
+        assert (explanation.policy == alone[i % 2].policy).all()
+    exact.finish()
+    assert (opo_cmab.explain(bounded, lines).policy == alone[1].policy).all()
 
 
 def test_a_context_without_actions_is_refused_even_after_a_decision():

@@ -65,11 +65,14 @@ std::vector<uint32_t> actions_of(const VW::action_scores& decision)
 /// Restores the state: otherwise VW would append to the decisions of these examples, and sample differently next time.
 py::list explain(VW::workspace& workspace, const py::list& examples, std::size_t most_steps)
 {
+  if (!workspace.options->was_supplied("opo_cmab"))
+  {
+    THROW("only decisions of --opo_cmab can be explained: add --opo_cmab");
+  }
   auto unwrapped = unwrap(examples);
   if (unwrapped.empty()) { THROW("there is no context to explain: give the lines of a context and its actions"); }
   opo_cmab::explanations explained;
   explained.most_steps = most_steps;
-  opo_cmab::explain_into(workspace, &explained);
   auto& prediction = unwrapped[0]->pred;
   auto slots = std::move(prediction.decision_scores);
   prediction.decision_scores.clear();
@@ -77,12 +80,12 @@ py::list explain(VW::workspace& workspace, const py::list& examples, std::size_t
   {
     auto& random = *workspace.get_random_state();
     auto restore = VW::scope_exit(
-        [&workspace, &random, &prediction, &slots, state = random.get_current_state()]
+        [&random, &prediction, &slots, state = random.get_current_state()]
         {
-          opo_cmab::explain_into(workspace, nullptr);
           random.set_random_state(state);
           std::swap(prediction.decision_scores, slots);
         });
+    const opo_cmab::explaining scope(explained);
     VW::LEARNER::require_multiline(workspace.l)->predict(unwrapped);
   }
   if (!workspace.options->was_supplied("ccb_explore_adf")) { slots = {prediction.a_s}; }

@@ -35,6 +35,8 @@ using namespace VW::LEARNER;
 
 namespace
 {
+thread_local opo_cmab::explanations* explained = nullptr;  ///< where decisions write their steps; nullptr: nowhere
+
 class cb_explore_adf_opo_cmab
 {
 public:
@@ -57,8 +59,6 @@ public:
   void learn(learner& base, VW::multi_ex& examples);
   void save_load(VW::io_buf& io, bool read, bool text);
   void persist_metrics(VW::metric_sink& metrics) const;
-
-  opo_cmab::explanations* explaining = nullptr;  ///< where decisions write their steps; nullptr: nowhere
 
 private:
   opo_cmab::policy_settings _settings;
@@ -97,10 +97,10 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
   {
     multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
     opo_cmab::make_uniform(examples[0]->pred.a_s);
-    if (explaining != nullptr)
+    if (explained != nullptr)
     {
-      explaining->decisions.emplace_back();
-      explaining->decisions.back().policies.assign(examples.size(), 1. / static_cast<double>(examples.size()));
+      explained->decisions.emplace_back();
+      explained->decisions.back().policies.assign(examples.size(), 1. / static_cast<double>(examples.size()));
     }
   }
   auto& preds = examples[0]->pred.a_s;
@@ -128,10 +128,7 @@ void cb_explore_adf_opo_cmab::replay(learner& base, VW::multi_ex& examples)
   _policy.start(settings, examples.size());
   const auto map = _costs.loss_map(_ranges, predictions.past());
   _policy.replay(predictions, map, start_explaining(examples.size()));
-  if (explaining != nullptr)
-  {
-    append(explaining->decisions.back().policies, _policy.probabilities(), examples.size());
-  }
+  if (explained != nullptr) { append(explained->decisions.back().policies, _policy.probabilities(), examples.size()); }
   for (auto& pred : examples[0]->pred.a_s) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
 }
 
@@ -144,13 +141,13 @@ void cb_explore_adf_opo_cmab::warn_of_no_history()
       "Train without -t first.");
 }
 
-/// An observer that writes the steps to `explaining`; empty if that is nullptr.
+/// An observer that writes the steps to `explained`, or none.
 opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t actions) const
 {
-  if (explaining == nullptr) { return nullptr; }
-  explaining->decisions.emplace_back();
-  auto& target = explaining->decisions.back();
-  const std::size_t most_steps = explaining->most_steps;
+  if (explained == nullptr) { return nullptr; }
+  explained->decisions.emplace_back();
+  auto& target = explained->decisions.back();
+  const std::size_t most_steps = explained->most_steps;
   target.min_cost = _costs.low();
   target.max_cost = _costs.high();
   return [&target, actions, most_steps](
@@ -321,17 +318,8 @@ void persist_metrics(cb_explore_adf_base<cb_explore_adf_opo_cmab>& data, VW::met
 }
 }  // namespace
 
-void opo_cmab::explain_into(VW::workspace& all, explanations* target)
-{
-  if (!all.options->was_supplied("opo_cmab"))
-  {
-    THROW("only decisions of --opo_cmab can be explained: add --opo_cmab");
-  }
-  auto* explorer = all.l->get_learner_by_name_prefix("cb_explore_adf_opo_cmab");
-  static_cast<cb_explore_adf_base<cb_explore_adf_opo_cmab>*>(
-      explorer->get_internal_type_erased_data_pointer_test_use_only())
-      ->explore.explaining = target;
-}
+opo_cmab::explaining::explaining(explanations& target) { explained = &target; }
+opo_cmab::explaining::~explaining() { explained = nullptr; }
 
 std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup_base_i& stack_builder)
 {

@@ -31,8 +31,16 @@ public:
   std::size_t most_steps = std::numeric_limits<std::size_t>::max();  ///< a decision that takes more throws
 };
 
-/// From now on decisions append their steps to target; nullptr stops this. Throws without --opo_cmab.
-void explain_into(VW::workspace& all, explanations* target);
+/// While it lives, decisions that this thread makes with --opo_cmab append their steps to the target. The thread and
+/// not the workspace, because a workspace has no place where an object of ours could be found.
+class explaining
+{
+public:
+  explicit explaining(explanations& target);
+  ~explaining();
+  explaining(const explaining&) = delete;
+  explaining& operator=(const explaining&) = delete;
+};
 }  // namespace opo_cmab
 
 namespace VW
