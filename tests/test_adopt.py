@@ -74,6 +74,30 @@ def test_models_that_cannot_move_in_are_refused_by_name(stock, tmp_path, capsys,
     assert not new.exists()
 
 
+@pytest.mark.parametrize("wanted", ["--opo_cmab", "--fastcb"])
+@pytest.mark.parametrize("explorer", ["--opo_cmab", "--opo_cmab --opo_paper", "--fastcb", "--adacb"])
+def test_a_model_of_ours_is_to_be_loaded_as_it_is(ours, tmp_path, capsys, explorer, wanted):
+    old, new = tmp_path / "old", tmp_path / "new"
+    rounds = random_rounds(7, n=10)
+    ours(f"--cb_explore_adf {explorer} -q sa", rounds, save=str(old))
+    with pytest.raises(SystemExit) as stopped:
+        main([str(old), str(new), f"--arguments={wanted}"])
+    assert stopped.value.code == 1
+    said = capsys.readouterr().err
+    assert f"{old} is a model of {explorer.split()[0]}, one of our explorers already" in said
+    assert f"Load it as it is: vw -i {old}." in said
+    assert not new.exists()
+    assert len(ours(f"-i {old}", rounds)) == 10  # as advised
+
+
+def test_a_stock_explorer_on_our_cost_range_is_refused_by_name(ours, tmp_path, capsys):
+    old = tmp_path / "old"
+    ours("--cb_explore_adf --squarecb --cb_cost_unit range", random_rounds(8, n=10), save=str(old))
+    with pytest.raises(SystemExit):
+        main([str(old), str(tmp_path / "new")])
+    assert "was trained with --cb_cost_unit range" in capsys.readouterr().err
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main([str(tmp_path / "nothing"), str(tmp_path / "new")])

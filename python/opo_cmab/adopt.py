@@ -23,15 +23,30 @@ _LEFT_BEHIND = {
     **dict.fromkeys(["cb_min_cost", "cb_max_cost", "initial_regressor"], 1),
 }
 _SEVERAL_MODELS = ("bag", "cover", "synthcover", "rnd")
+_OURS = ("opo_cmab", "fastcb", "adacb")
 
 
 def _is_option(word: str) -> bool:
     return word.startswith("--")
 
 
-def _kept(arguments: str) -> list[str]:
+def _refuse_ours(model: str | Path, words: Sequence[str]) -> None:
+    """Models that need not move in, or whose weights mean something only together with our cost range."""
+    for name in _OURS:
+        if f"--{name}" in words:
+            raise ValueError(
+                f"{model} is a model of --{name}, one of our explorers already: there is nothing to adopt. Load it as "
+                f"it is: vw -i {model}. For another explorer, train a new model"
+            )
+    if "--cb_cost_unit range" in " ".join(words).replace("=", " "):
+        raise ValueError(
+            f"{model} was trained with --cb_cost_unit range, and adopt takes models that learnt raw costs: load it as "
+            f"it is (vw -i {model}), or train a new model with one of our explorers"
+        )
+
+
+def _kept(words: Sequence[str]) -> list[str]:
     """The arguments of a workspace without those of its explorer."""
-    words = shlex.split(arguments)
     kept: list[str] = []
     i = 0
     while i < len(words):
@@ -60,7 +75,9 @@ def adopt(model: str | Path, arguments: str = "--opo_cmab") -> Workspace:
     """
     old = Workspace(f"--initial_regressor {shlex.quote(str(model))} --quiet")
     try:
-        words = _kept(old.get_arguments())
+        given = shlex.split(old.get_arguments())
+        _refuse_ours(model, given)
+        words = _kept(given)
         new = Workspace(
             f"--cb_explore_adf --cb_cost_unit raw {arguments} {shlex.join(words)} --quiet", enable_logging=False
         )
