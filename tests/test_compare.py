@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,9 +180,23 @@ def test_where_the_log_has_enough_it_asks_for_passes_and_not_for_data():
     explorers = [opo_cmab.compare.Explorer(name, "", Estimate(0, 0, 0)) for name in "ab"]
     few_passes = difference(-0.1, 0.2, of_the_log=0.05)  # 0.1 ** 2 / 0.2 ** 2 = 0.25 = 0.05 + 0.95 * 10 / 47.5
     said = verdict("a", explorers, [few_passes], lambda first, second: few_passes)
+    assert said[0] == "Not enough passes to tell whether any of the others is better than a."
     assert said[1].endswith("not enough passes to tell. If the true difference is -0.10, try --passes 50.")
-    short_log = difference(-0.1, 0.2, of_the_log=0.3)
+    short_log = difference(-0.1, 0.2, "c", of_the_log=0.3)
+    said = verdict("a", explorers, [few_passes, short_log], lambda first, second: short_log)
+    assert said[0].startswith("Not enough data to tell"), "more passes would do for one of the two only"
     assert "about 4.0 times as many rounds" in verdict("a", explorers, [short_log], lambda first, second: short_log)[1]
+
+
+@pytest.mark.parametrize(("of_the_log", "lacks"), [(0.05, "passes"), (0.3, "data")])
+def test_the_table_and_the_words_name_the_same_lack(whole, of_the_log, lacks):
+    untold = difference(-0.1, 0.2, of_the_log=of_the_log)
+    explorers = [opo_cmab.compare.Explorer(name, "", Estimate(0, 0, 0)) for name in "ab"]
+    said = verdict("a", explorers, [untold], lambda first, second: untold)
+    comparison = replace(whole[0], reference="a", explorers=explorers, differences=[untold], verdict=said)
+    assert str(comparison).lower().count(f"not enough {lacks} to tell") == 3  # the table, the verdict, the pair
+    assert str(comparison).lower().count("not enough") == 3
+    assert comparison.to_dict()["differences"][0]["lacks"] == lacks
 
 
 def test_the_best_is_not_called_so_if_it_cannot_be_told_from_another():

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .verdict import notes, verdict
 __all__ = ["Comparison", "Difference", "Explorer", "summarize"]
 
 LEVEL = 0.95
+MOST_PASSES = 400  # the most that we advise
 SUPPORTED = 0.95  # of decisions; an explorer below this does not shorten the others' rounds
 
 
@@ -56,6 +57,13 @@ class Difference:
         """How many times longer the log would have to be to detect a difference of this size."""
         return times_as_many(self.cost)
 
+    @property
+    def lacks(self) -> Literal["passes", "data"] | None:
+        """What there is not enough of to tell the two apart; None if they can be told."""
+        if self.cost.tells:
+            return None
+        return "passes" if self.passes_needed <= MOST_PASSES else "data"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -83,7 +91,7 @@ class Comparison:
         """For JSON."""
         result = asdict(self)
         for row, difference in zip(result["differences"], self.differences, strict=True):
-            row["tells"] = difference.cost.tells
+            row |= {"tells": difference.cost.tells, "lacks": difference.lacks}
             for name in ("times_as_many", "passes_needed"):
                 value = getattr(difference, name)
                 row[name] = value if math.isfinite(value) else None

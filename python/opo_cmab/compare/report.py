@@ -36,7 +36,7 @@ def _difference_cells(comparison: Comparison) -> list[list[str]]:
             d.first,
             d.cost.rounded(d.cost.mean),
             d.cost.interval,
-            ("costs less" if d.cost.mean < 0 else "costs more") if d.cost.tells else "not enough data to tell",
+            f"not enough {d.lacks} to tell" if d.lacks else "costs less" if d.cost.mean < 0 else "costs more",
         ]
         for d in comparison.differences
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from .comparison import Difference, Explorer
 
 __all__ = ["notes", "verdict"]
-
-MOST_PASSES = 400  # the most that we advise
 
 
 def _times(value: float) -> str:
@@ -43,8 +41,7 @@ def verdict(
         compare: the difference of any two, with intervals that hold for all pairs together.
     """
     told = [e for e in explorers if e.cost is not None]
-    names = {e.name for e in told}
-    if reference not in names:
+    if reference not in [e.name for e in told]:
         return [f"There is no estimate for {reference}, the explorer in use, so nothing can be compared with it."]
     if not differences:
         return [f"There is no other estimate to compare {reference} with."]
@@ -53,31 +50,40 @@ def verdict(
     sentences = []
     if better:
         best = min(better, key=lambda d: d.cost.mean).first
-        level = [e.name for e in told if e.name not in (best, reference) and compare(best, e.name).cost.high >= 0]
+        others = {e.name: compare(best, e.name) for e in told if e.name not in (best, reference)}
+        level = {name: d for name, d in others.items() if d.cost.high >= 0}
         if not level:
             sentences.append(f"{best} costs least.")
         else:
-            sentences.append(f"{best} is better than {reference}. Not enough data to tell it from {_list(level)}.")
+            lacking = _lacking(level.values())
+            sentences.append(
+                f"{best} is better than {reference}. Not enough {lacking} to tell it from {_list([*level])}."
+            )
     elif len(worse) == len(differences):
         sentences.append(f"{reference} costs least.")
     else:
-        sentences.append(f"Not enough data to tell whether any of the others is better than {reference}.")
+        lacking = _lacking(differences)
+        sentences.append(f"Not enough {lacking} to tell whether any of the others is better than {reference}.")
     for difference in differences:
         cost = difference.cost
         if cost.tells:
             word = "less" if cost.mean < 0 else "more"
             sentences.append(f"{difference.first} costs {word} than {reference}, {_by(cost)}.")
-        elif difference.passes_needed <= MOST_PASSES:
-            sentences.append(
-                f"{difference.first} and {reference}: not enough passes to tell. If the true difference is "
-                f"{cost.rounded(cost.mean)}, try --passes {max(10 * ceil(difference.passes_needed / 10), 10)}."
-            )
         else:
+            if difference.lacks == "passes":
+                advice = f"try --passes {max(10 * ceil(difference.passes_needed / 10), 10)}"
+            else:
+                advice = f"you need {_times(difference.times_as_many)} rounds"
             sentences.append(
-                f"{difference.first} and {reference}: not enough data to tell. If the true difference is "
-                f"{cost.rounded(cost.mean)}, you need {_times(difference.times_as_many)} rounds."
+                f"{difference.first} and {reference}: not enough {difference.lacks} to tell. If the true difference is "
+                f"{cost.rounded(cost.mean)}, {advice}."
             )
     return sentences
+
+
+def _lacking(differences: Iterable[Difference]) -> str:
+    """Of differences of which some cannot be told. More passes help only if they would do for all of these."""
+    return "data" if any(d.lacks == "data" for d in differences) else "passes"
 
 
 def _list(names: Sequence[str]) -> str:
