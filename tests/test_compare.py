@@ -21,7 +21,7 @@ from opo_cmab.compare import EXPLORERS, LogError, logs
 from opo_cmab.compare.__main__ import main
 from opo_cmab.compare.estimate import Estimate, Passes, estimate, student_quantile
 from opo_cmab.compare.replay import Plan, Run, replay
-from opo_cmab.compare.verdict import verdict
+from opo_cmab.compare.verdict import notes, verdict
 from scipy import stats
 
 from benchmarks import obd
@@ -33,6 +33,15 @@ from tests.helpers.streams import dsjson, to_text
 ROOT = Path(__file__).parent.parent
 TWO = {"epsilon-greedy": "", "FastCB": "--fastcb"}
 QUICK = {"explorers": TWO, "vw": "-q ua", "passes": 6, "rounds": 60}
+EVENT: dict[str, Any] = {
+    "_label_cost": 1,
+    "_label_probability": 0.5,
+    "_label_Action": 1,
+    "_labelIndex": 0,
+    "a": [1, 2],
+    "p": [0.5, 0.5],
+}
+EVENT |= {"c": {"u": {"x": 1}, "_multi": [{"a": {"b": 1}}, {"a": {"c": 1}}]}}
 
 
 def rounds_of_clicks(n: int, seed: int = 0, policy: tuple[float, ...] = (0.25, 0.25, 0.5), cost: float = 1.0):
@@ -231,6 +240,69 @@ def test_costs_of_any_unit_give_the_same_for_explorers_that_do_not_mind(tmp_path
     assert found[1].half_width == pytest.approx(1000 * found[0].half_width)
 
 
+def hints(comparison) -> list[str]:
+    return [note for note in comparison.notes if "no interactions" in note]
+
+
+@pytest.mark.parametrize("write", [to_text, lambda rounds: "".join(dsjson(r) + "\n" for r in rounds)])
+def test_without_interactions_it_says_which_to_add(tmp_path, capsys, write):
+    log = tmp_path / "log"
+    log.write_text(write(rounds_of_clicks(500)))
+    shared = "u" if write is to_text else "s"  # streams.dsjson calls it so
+    assert main([str(log), "--explorers", "FastCB", "--passes", "5", "--vw=--noconstant"]) == 0
+    [said] = [line for line in capsys.readouterr().out.splitlines() if "no interactions" in line]
+    assert said.startswith("Note: The log has shared features")
+    assert said.endswith(f'Add them, for example --vw "-q {shared}a".')
+    assert hints(opo_cmab.compare_explorers(log, ["FastCB"], vw=f"-q {shared}a", passes=5)) == []  # as advised
+
+
+@pytest.mark.parametrize(
+    ("vw", "explorers"),
+    [
+        ("-qua", TWO),
+        ("-q ::", TWO),
+        ("--quadratic=ua", TWO),
+        ("--cubic uua", TWO),
+        ("--interactions ua", TWO),
+        ("", {"linear": "", "crossed": "-q ua"}),
+    ],
+)
+def test_with_interactions_there_is_no_hint(clicks, vw, explorers):
+    assert hints(opo_cmab.compare_explorers(clicks, explorers, vw=vw, passes=5, rounds=20)) == []
+
+
+def test_without_shared_features_there_is_no_hint(tmp_path):
+    (tmp_path / "log").write_text(to_text([lines[1:] for lines in rounds_of_clicks(500)]))
+    assert hints(opo_cmab.compare_explorers(tmp_path / "log", TWO, passes=5)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "shared", "actions", "flags"),
+    [
+        ("shared |User x |City y\n0:1:0.5 |Item a\n|Item b", "CU", "I", "-q CI -q UI"),
+        ("shared |u:2 x\n0:1:0.5 'tag|a a |b c:3\n|a b", "u", "ab", "-q ua -q ub"),
+        ("shared | x\n0:1:0.5 |a a\n|a b", " ", "a", "-q ::"),
+        ("shared |$u x\n0:1:0.5 |a a\n|a b", "$", "a", "-q ::"),
+        ("shared |u x |v x |w x\n0:1:0.5 |a a |b b\n|a b", "uvw", "ab", "-q ::"),
+        ("shared |u\n0:1:0.5 |a a\n|a b", "", "a", None),
+        (json.dumps(EVENT), "u", "a", "-q ua"),
+        (
+            json.dumps(EVENT | {"c": {"x": 1, "_multi": [{"a": {"f": 1}, "_tag": "t"}, {"b": [1, 2]}]}}),
+            " ",
+            "ab",
+            "-q ::",
+        ),
+        (json.dumps(EVENT | {"c": {"u": {"v": {"x": 1}}, "_multi": [{"a": {"f": 1}}] * 2}}), "v", "a", "-q va"),
+    ],
+)
+def test_the_hint_names_the_namespaces_of_the_log(tmp_path, first, shared, actions, flags):
+    log = scan(tmp_path, first + "\n\n")
+    assert (log.shared_namespaces, log.action_namespaces) == (shared, actions)
+    said = notes(log, "", [], {})
+    assert [note for note in said if "no interactions" in note] == said[-1:] * (flags is not None)
+    assert flags is None or f'--vw "{flags}"' in said[-1]
+
+
 # -- logs, good and bad
 
 
@@ -287,17 +359,6 @@ def test_a_bad_round_is_named_and_the_rest_goes_on(tmp_path, bad, reason):
     assert str(tmp_path / "log") in str(log.named[0])
     with pytest.raises(LogError, match=re.escape(reason)):
         scan(tmp_path, bad)
-
-
-EVENT: dict[str, Any] = {
-    "_label_cost": 1,
-    "_label_probability": 0.5,
-    "_label_Action": 1,
-    "_labelIndex": 0,
-    "a": [1, 2],
-    "p": [0.5, 0.5],
-}
-EVENT |= {"c": {"u": {"x": 1}, "_multi": [{"a": {"b": 1}}, {"a": {"c": 1}}]}}
 
 
 @pytest.mark.parametrize(

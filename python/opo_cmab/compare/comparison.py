@@ -183,6 +183,6 @@ def summarize(
         explorers=explorers,
         differences=differences,
         verdict=said,
-        notes=notes(log, explorers, rows),
+        notes=notes(log, plan.vw, explorers, rows),
         curve_rounds=[point * plan.step for point in points],
     )

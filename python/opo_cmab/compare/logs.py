@@ -21,6 +21,8 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .interactions import dsjson_namespaces, text_namespaces
+
 __all__ = ["BadRound", "Log", "LogError", "Round", "scan"]
 
 Format = Literal["text", "dsjson"]
@@ -37,6 +39,7 @@ RECORD = np.dtype(
 )
 BLOCK = 65_536  # records held at a time
 NAMED = 5  # bad rounds that are named; the others are counted
+LOOKED_AT = 1000  # rounds, for their namespaces
 BINS = 400  # of probabilities, on a logarithmic scale from 1e-8
 UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
 LABEL_KEYS = ("_label_cost", "_label_probability", "_label_Action", "_labelIndex", "pdrop")
@@ -91,6 +94,8 @@ class Log:
     actions: int = 0  #: summed over rounds
     inverse_probabilities: float = 0.0  #: summed over rounds: an estimate of the number of actions that could be shown
     by_probability: list[tuple[float, float]] = field(default_factory=list)  #: from low to high: smallest, sum of 1/p
+    shared_namespaces: str = ""  #: first letters, in the first rounds
+    action_namespaces: str = ""
 
     @property
     def format(self) -> Format:
@@ -355,6 +360,9 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
         if format != log.format:
             raise LogError(f"{file} is {format} and {log.files[0]} is {log.format}: compare them one by one")
     parse = _parse_text if log.format == "text" else _parse_dsjson
+    namespaces_of = text_namespaces if log.format == "text" else dsjson_namespaces
+    shared: set[str] = set()
+    actions: set[str] = set()
     digest = hashlib.blake2b(digest_size=12)
     sums = _Sums()
     reasons: Counter[str] = Counter()
@@ -383,6 +391,10 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
                     if label.certain:
                         log.deterministic += 1
                         continue
+                    if sums.rounds < LOOKED_AT:
+                        of_shared, of_actions = namespaces_of(text.decode("utf-8", "replace"))
+                        shared |= of_shared
+                        actions |= of_actions
                     sums.add(label)
                     where = number, offset, len(text)
                     records.append((*where, label.action, label.actions, label.cost, label.probability))
@@ -393,6 +405,7 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
                 leave_out(file, line, f"the packed file is cut or damaged after this round: {error}")
         np.array(records, RECORD).tofile(output)
     log.fingerprint = digest.hexdigest()
+    log.shared_namespaces, log.action_namespaces = "".join(sorted(shared)), "".join(sorted(actions))
     sums.into(log)
     _check(log, reasons)
     return log

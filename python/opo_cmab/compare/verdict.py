@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from . import interactions
 from .estimate import Estimate
 from .logs import NAMED, Log
 
@@ -90,8 +91,10 @@ def _list(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
-def notes(log: Log, explorers: Sequence[Explorer], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Problems of the log, and what it cannot tell."""
+def notes(
+    log: Log, vw: str, explorers: Sequence[Explorer], rows: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[str]:
+    """Problems of the log, what it cannot tell, and what the learners lack."""
     said = []
     if log.bad:
         named = "; ".join(map(str, log.named))
@@ -130,4 +133,7 @@ def notes(log: Log, explorers: Sequence[Explorer], rows: Mapping[str, Sequence[M
                 f"{explorer.name}: in about {1 - explorer.supported:.0%} of rounds it wants an action that the log "
                 "never shows. " + ("No estimate." if explorer.cost is None else "Its estimate leaves them out.")
             )
+    crossed = any(interactions.crosses(flags) for flags in (vw, *(e.flags for e in explorers)))
+    if not crossed and log.shared_namespaces and log.action_namespaces:
+        said.append(interactions.hint(log.shared_namespaces, log.action_namespaces))
     return said
