@@ -23,7 +23,7 @@ public:
   static constexpr uint32_t MOST_ENTRIES = 7168;  ///< of a timeline
 
   /// A timeline of a copy of these entries. \return where it is, until it grows or is erased
-  uint32_t insert(const timeline_entry* entries, uint32_t size);
+  uint32_t insert(const timeline_entry* from, uint32_t size);
   void erase(uint32_t where, uint32_t size);
   /// One more entry. \return where the timeline is now
   uint32_t append(uint32_t where, uint32_t size, timeline_entry entry);
