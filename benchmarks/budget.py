@@ -5,10 +5,11 @@ Results: OUT/budget.md and OUT/budget.csv.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import opo_cmab
@@ -19,6 +20,7 @@ from opo_cmab.compare.rows import Row
 from scipy.stats import wilcoxon
 from tqdm import tqdm
 
+from benchmarks.online.problems import clicks
 from benchmarks.shared.datasets import Dataset, available, builtin, load, to_vw
 from benchmarks.shared.program import count, directory, option, parse, processes, where, write
 from benchmarks.shared.tables import markdown, markdown_of
@@ -28,6 +30,9 @@ BUDGETS = (16, 32, 64)
 ROWS = (500, 6000)
 LARGE = (6, 26, 727)  # letter, nursery, 2dplanes: too many rows for the exact algorithm in seconds
 SETTINGS = {"eta": 20.0, "gamma": 0.2, "decay": 0.8}
+DECIDED = 2000  # rounds of a stream whose decisions are compared with exact ones
+ACTIONS = (2, 5, 10, 30, 50, 100)
+SEEDS = 3
 
 
 def flags(budget: int) -> str:
@@ -108,42 +113,81 @@ def bounded(predictions: NDArray[np.float64], starts: NDArray[np.uint32], budget
     return opo_cmab.bounded_policy(averages, starts, budget=budget, **SETTINGS)
 
 
-def decisions(dataset: Dataset, rounds: int, seed: int) -> Iterator[opo_cmab.Explanation]:
-    """Decisions of the exact algorithm in the second half of a run over a data set, explained."""
+class Round(NamedTuple):
+    """A context in VW's format and the cost of each action."""
+
+    shared: str
+    actions: Sequence[str]
+    costs: Sequence[float] | NDArray[np.float64]
+
+
+def rounds_of(dataset: Dataset, seed: int) -> Iterator[Round]:
+    actions = [f"|A {a}" for a in range(1, dataset.actions + 1)]
+    for line in to_vw(dataset, seed)[:DECIDED]:
+        label, _, features = line.partition(" | ")
+        costs = [int(a + 1 != int(label)) for a in range(dataset.actions)]
+        yield Round(f"shared |U {features}", actions, costs)
+
+
+def rounds_of_clicks(actions: int, seed: int) -> Iterator[Round]:
+    """Three users, each of whom clicks on one article more often than on the others."""
+    rng = np.random.default_rng(seed)
+    problem = clicks(rng, rounds=DECIDED, users=3, articles=actions, best=0.6, others=(0.1, 0.4))
+    assert problem.shared is not None
+    yield from map(Round, problem.shared, problem.actions, problem.costs)
+
+
+def decisions(rounds: Iterable[Round], seed: int) -> Iterator[opo_cmab.Explanation]:
+    """Some decisions of the exact algorithm, explained."""
     from vowpalwabbit import Workspace
 
     rng = np.random.default_rng(seed)
     workspace = Workspace(
-        "--cb_explore_adf --opo_cmab --opo_budget 0 -q xa --quiet "
+        "--cb_explore_adf --opo_cmab --opo_budget 0 -q UA --quiet "
         + " ".join(f"--opo_{name} {value}" for name, value in SETTINGS.items())
     )
-    for t, line in enumerate(to_vw(dataset, seed)[:rounds]):
-        label, _, features = line.partition(" | ")
-        context = [f"shared |x {features}", *(f"|a {a}" for a in range(1, dataset.actions + 1))]
+    for t, (shared, actions, costs) in enumerate(rounds):
+        context = [shared, *actions]
         p = np.array(workspace.predict(context))
         chosen = int(rng.choice(len(p), p=p / p.sum()))
         if t >= 500 and t % 50 == 0:
             yield opo_cmab.explain(workspace, context)
-        context[chosen + 1] = f"0:{int(chosen + 1 != int(label))}:{max(p[chosen], 1e-3):.6f} {context[chosen + 1]}"
+        context[chosen + 1] = f"0:{costs[chosen]}:{max(p[chosen], 1e-3):.6f} {context[chosen + 1]}"
         workspace.learn(context)
 
 
-def distances(dataset: Dataset, rounds: int = 2000, seed: int = 0) -> list[Row]:
+def distances(rounds: Iterable[Round], seed: int = 0) -> list[Row]:
     """How far each way is from the exact decision: the total variation distance, 0 (the same) to 1."""
     result = []
-    for explanation in decisions(dataset, rounds, seed):
+    for explanation in decisions(rounds, seed):
         low, high = explanation.cost_range
         f, exact = (explanation.cost - low) / (high - low), explanation.decision
         for budget in BUDGETS:
             policies = {name: bounded(f, divide(len(f), budget), budget) for name, divide in DIVISIONS.items()}
             policies["the last rounds only"] = opo_cmab.policy(f[-budget:], **SETTINGS)
             for name, policy in policies.items():
-                row = {"dataset": dataset.did, "way": name, "budget": budget}
+                row = {"way": name, "budget": budget, "actions": len(exact)}
                 result.append(row | {"distance": np.abs(policy - exact).sum() / 2})
     return result
 
 
-def report(losses: pd.DataFrame, large: pd.DataFrame, ways: pd.DataFrame, place: Row, permutations: int) -> str:
+def distances_of(dataset: Dataset) -> list[Row]:
+    return distances(rounds_of(dataset, seed=0))
+
+
+def distances_with(actions: int, seed: int) -> list[Row]:
+    return distances(rounds_of_clicks(actions, seed), seed)
+
+
+def report(
+    losses: pd.DataFrame,
+    large: pd.DataFrame,
+    ways: pd.DataFrame,
+    by_actions: pd.DataFrame,
+    place: Row,
+    permutations: int,
+) -> str:
+    engine = by_actions[by_actions["way"] == next(iter(DIVISIONS))]
     text = [
         "# What a budget costs in quality",
         "",
@@ -181,6 +225,19 @@ def report(losses: pd.DataFrame, large: pd.DataFrame, ways: pd.DataFrame, place:
             [
                 [str(way), *(f"{distance:.4f}" for distance in row)]
                 for way, row in ways.pivot_table("distance", "way", "budget", sort=False).iterrows()
+            ],
+        ),
+        "",
+        "## By number of actions",
+        "",
+        "The same distance for `--opo_budget` on simulated clicks: three users, each of whom clicks on one article at "
+        f"a rate of 0.6 and on the others at 0.1 to 0.4; {DECIDED:,} rounds, {SEEDS} seeds.",
+        "",
+        *markdown(
+            ["actions", *(f"N = {budget}" for budget in BUDGETS)],
+            [
+                [str(actions), *(f"{distance:.4f}" for distance in row)]
+                for actions, row in engine.pivot_table("distance", "actions", "budget").iterrows()
             ],
         ),
     ]
@@ -222,9 +279,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     losses = pd.DataFrame(tqdm(parallel(tasks), total=len(tasks), unit="run", desc="losses"))
     large_sets = [load(did) for did in LARGE if did in available() and options.datasets is None]
     large = pd.DataFrame([run(d, 0, BUDGETS[1]) for d in large_sets])
-    tasks = [delayed(distances)(d) for d in datasets if d.rows > 600]
+    tasks = [delayed(distances_of)(d) for d in datasets if d.rows > 600]
     ways = pd.DataFrame([row for rows in tqdm(parallel(tasks), total=len(tasks), desc="ways") for row in rows])
-    text = report(losses, large, ways, where(), options.permutations)
+    tasks = [delayed(distances_with)(actions, seed) for actions in ACTIONS for seed in range(SEEDS)]
+    by_actions = pd.DataFrame([row for rows in tqdm(parallel(tasks), total=len(tasks), desc="actions") for row in rows])
+    text = report(losses, large, ways, by_actions, where(), options.permutations)
     write("budget", losses.sort_values(["dataset", "permutation", "budget"]), text, options.out)
 
 
