@@ -28,9 +28,9 @@ ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "results"
 MARKED = re.compile(r"(<!-- figures:([\w-]+) -->\n)(.*?)(<!-- /figures -->)", re.DOTALL)
 MARKER = re.compile(r"<!-- (?:figures:[\w-]+|/figures) -->")
-# The explorers of the table, beside the best peer.
+# The explorers of the table, beside our OPOLearner and the best peer.
 EXPLORERS = (OURS, "FastCB", "AdaCB", "SquareCB, mapped", "SquareCB", "bag", "RegCB-opt", "epsilon-greedy")
-# The explorers that the README recommends, and when; the best peer is added.
+# The explorers that the README recommends, and when; OPOLearner and the best peer are added.
 CHOICES = {
     OURS: "unless one of the rows below applies",
     "FastCB": "a decision must be as fast as SquareCB's",
@@ -39,7 +39,9 @@ CHOICES = {
     "bag": "heavy-tailed costs of about 1",
     "epsilon-greedy": "VW's default, for comparison",
 }
-PEER_CHOICE = "few dense features, and Python is fast enough; or our [`OPOLearner`](docs/python.md)"
+LEARNER = "OPOLearner"
+LEARNER_CHOICE = "few features, and Python is fast enough: an exact regression learns more from a round"
+PEER_CHOICE = "the best peer in Python, for comparison"
 # What a user would call the problems of each family.
 PROBLEMS = {
     "certain": "clicks are certain, few contexts",
@@ -67,13 +69,16 @@ def losses_of(name: str) -> pd.DataFrame:
 
 
 def flags_of(name: str) -> str:
-    flags = (VW_EXPLORERS | MAPPED_EXPLORERS)[name]
+    """Of an explorer in VW; else what it is."""
+    flags = (VW_EXPLORERS | MAPPED_EXPLORERS).get(name)
+    if flags is None:
+        return "ours, in Python" if name == LEARNER else "not VW"
     return f"`{flags}`" if flags else "none"
 
 
 def best_peer(found: pd.DataFrame) -> str | None:
     """The peer with the lowest mean among those that play all families; OPOLearner is ours, so it does not count."""
-    peers = [name for name in found.dropna(subset="mean").index if name in PEERS and name != "OPOLearner"]
+    peers = [name for name in found.dropna(subset="mean").index if name in PEERS and name != LEARNER]
     return min(peers, key=lambda name: found.loc[name, "mean"], default=None)
 
 
@@ -89,14 +94,14 @@ def _lowest_in_bold(values: Sequence[float], of: Sequence[bool]) -> list[str]:
 def online_table() -> list[str]:
     """The explorers by mean regret share on the online problems, and their mean loss on the bake-off's data sets."""
     found = read("online").set_index("explorer")
-    found = found.loc[[name for name in found.index if name in EXPLORERS or name == best_peer(found)]]
+    found = found.loc[[name for name in found.index if name in (*EXPLORERS, LEARNER, best_peer(found))]]
     of_vw = [name in EXPLORERS for name in found.index]
     losses = losses_of("bakeoff").mean().reindex(found.index)
     in_bold = [_lowest_in_bold(column.tolist(), of_vw) for column in (found["mean"], losses)]
     rows = [
         [
             str(row.Index),
-            flags_of(str(row.Index)) if row.Index in EXPLORERS else "not VW",
+            flags_of(str(row.Index)),
             share,
             "" if row.Index == OURS else f"{row.difference:+.3f} ± {row.half_width:.3f}",
             loss,
@@ -110,7 +115,7 @@ def online_table() -> list[str]:
 def choice_table() -> list[str]:
     """When to use which explorer, with the figures of online_table."""
     found = read("online").set_index("explorer")
-    names = [*(name for name in CHOICES if name in found.index), *filter(None, [best_peer(found)])]
+    names = [name for name in (*CHOICES, LEARNER, best_peer(found)) if name in found.index]
     found = found.loc[names]
     of_vw = [name in CHOICES for name in names]
     losses = losses_of("bakeoff").mean().reindex(names)
@@ -118,8 +123,8 @@ def choice_table() -> list[str]:
     rows = [
         [
             str(row.Index),
-            flags_of(str(row.Index)) if row.Index in CHOICES else "not VW",
-            CHOICES.get(str(row.Index), PEER_CHOICE),
+            flags_of(str(row.Index)),
+            (CHOICES | {LEARNER: LEARNER_CHOICE}).get(str(row.Index), PEER_CHOICE),
             share,
             "" if row.Index == OURS else f"{row.difference:+.3f} ± {row.half_width:.3f}",
             loss,
