@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <cstring>
 
-// Vectors of four doubles, an extension of GCC and Clang: one register with AVX2, several on other machines, the same
-// results on all. A condition selects lane by lane: a < b ? a : b. In memory they are doubles of any alignment.
+// Vectors of four doubles or eight floats, an extension of GCC and Clang: one register with AVX2, several on other
+// machines, the same results on all. A condition selects lane by lane: a < b ? a : b. In memory they have any
+// alignment.
 namespace opo_cmab
 {
 using lanes = double __attribute__((vector_size(LANES * sizeof(double))));
 using integer_lanes = int64_t __attribute__((vector_size(LANES * sizeof(int64_t))));
+using float_lanes = float __attribute__((vector_size(FLOAT_LANES * sizeof(float))));
+using short_integer_lanes = int32_t __attribute__((vector_size(FLOAT_LANES * sizeof(int32_t))));
 
 #define OPO_CMAB_INLINE inline __attribute__((always_inline))
 
@@ -24,8 +27,17 @@ OPO_CMAB_INLINE lanes load(const double* from)
 
 OPO_CMAB_INLINE void store(double* to, lanes x) { std::memcpy(to, &x, sizeof(x)); }
 
-OPO_CMAB_INLINE lanes min(lanes a, lanes b) { return a < b ? a : b; }
-OPO_CMAB_INLINE lanes max(lanes a, lanes b) { return a > b ? a : b; }
+template <typename Lanes>
+OPO_CMAB_INLINE Lanes min(Lanes a, Lanes b)
+{
+  return a < b ? a : b;
+}
+
+template <typename Lanes>
+OPO_CMAB_INLINE Lanes max(Lanes a, Lanes b)
+{
+  return a > b ? a : b;
+}
 
 OPO_CMAB_INLINE double sum(lanes x) { return (x[0] + x[2]) + (x[1] + x[3]); }
 
@@ -36,8 +48,44 @@ OPO_CMAB_INLINE double largest(lanes x)
   return a > b ? a : b;
 }
 
-/// exp(x) for x in [-60, 0], with a relative error of 1e-15: x = n log 2 + r, |r| <= log(2) / 2, and exp(r) by its
-/// Taylor series.
+#ifdef __clang__
+#define OPO_CMAB_SHUFFLE(x, integers, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
+#else
+#define OPO_CMAB_SHUFFLE(x, integers, ...) __builtin_shuffle(x, integers{__VA_ARGS__})
+#endif
+
+/// Combines all lanes by an operation on two, such as +. \return the result, in every lane
+template <typename Operation>
+OPO_CMAB_INLINE lanes combined(lanes x, Operation operation)
+{
+  x = operation(x, OPO_CMAB_SHUFFLE(x, integer_lanes, 2, 3, 0, 1));
+  return operation(x, OPO_CMAB_SHUFFLE(x, integer_lanes, 1, 0, 3, 2));
+}
+
+template <typename Operation>
+OPO_CMAB_INLINE float_lanes combined(float_lanes x, Operation operation)
+{
+  x = operation(x, OPO_CMAB_SHUFFLE(x, short_integer_lanes, 4, 5, 6, 7, 0, 1, 2, 3));
+  x = operation(x, OPO_CMAB_SHUFFLE(x, short_integer_lanes, 2, 3, 0, 1, 6, 7, 4, 5));
+  return operation(x, OPO_CMAB_SHUFFLE(x, short_integer_lanes, 1, 0, 3, 2, 5, 4, 7, 6));
+}
+
+template <typename Lanes>
+OPO_CMAB_INLINE Lanes sums(Lanes x)
+{
+  return combined(x, [](Lanes a, Lanes b) { return a + b; });
+}
+
+template <typename Lanes>
+OPO_CMAB_INLINE Lanes maxima(Lanes x)
+{
+  return combined(x, [](Lanes a, Lanes b) { return max(a, b); });
+}
+
+constexpr double LEAST_EXPONENT = -700.;
+
+/// exp(x) for x in [LEAST_EXPONENT, 0], with a relative error of 1e-15: x = n log 2 + r, |r| <= log(2) / 2, and exp(r)
+/// by its Taylor series.
 OPO_CMAB_INLINE lanes exp_of_negative(lanes x)
 {
   constexpr double SHIFT = 6755399441055744.;  // 1.5 * 2^52: adding it rounds to an integer, in the lowest bits
@@ -52,6 +100,20 @@ OPO_CMAB_INLINE lanes exp_of_negative(lanes x)
   const lanes exp_r = to_3 + r4 * (to_7 + r4 * (to_11 + r4 * (1. / 479001600.)));
   const integer_lanes power = (reinterpret_cast<integer_lanes>(shifted) + 1023) << 52;  // 2^n, from the lowest bits
   return exp_r * reinterpret_cast<lanes>(power);
+}
+
+/// The same for x in [-60, 10], with a relative error of 2e-7.
+OPO_CMAB_INLINE float_lanes exp_of_negative(float_lanes x)
+{
+  constexpr float SHIFT = 12582912.f;  // 1.5 * 2^23, as above
+  const float_lanes shifted = x * 1.44269504f + SHIFT;
+  const float_lanes n = shifted - SHIFT;
+  const float_lanes r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // log 2 in two parts
+  const float_lanes r2 = r * r;
+  const float_lanes exp_r = ((1.f + r) + r2 * (1.f / 2.f + r * (1.f / 6.f))) +
+      (r2 * r2) * ((1.f / 24.f + r * (1.f / 120.f)) + r2 * (1.f / 720.f));
+  const short_integer_lanes power = (reinterpret_cast<short_integer_lanes>(shifted) + 127) << 23;
+  return exp_r * reinterpret_cast<float_lanes>(power);
 }
 
 /// log(x) for x > 0, not denormal, to 1e-14: x = 2^n m, m near 1, and log(m) = 2 artanh((m - 1) / (m + 1)).
@@ -72,5 +134,19 @@ OPO_CMAB_INLINE lanes log_of(lanes x)
   const lanes low = (1. + s2 * (1. / 3.)) + s4 * (1. / 5. + s2 * (1. / 7.));
   const lanes high = (1. / 9. + s2 * (1. / 11.)) + s4 * (1. / 13. + s2 * (1. / 15.));
   return n * 0.6931471805599453 + 2. * s * (low + s4 * s4 * high);
+}
+
+/// The same, to 2e-7 of the larger of |log(x)| and 1.
+OPO_CMAB_INLINE float_lanes log_of(float_lanes x)
+{
+  const short_integer_lanes bits = reinterpret_cast<short_integer_lanes>(x);
+  const float_lanes n1 = __builtin_convertvector((bits >> 23) - 127, float_lanes);
+  const float_lanes m1 = reinterpret_cast<float_lanes>((bits & 0x007fffff) | 0x3f800000);
+  const float_lanes m = m1 > 1.41421356f ? 0.5f * m1 : m1;
+  const float_lanes n = m1 > 1.41421356f ? n1 + 1.f : n1;
+  const float_lanes s = (m - 1.f) / (m + 1.f);
+  const float_lanes s2 = s * s;
+  const float_lanes series = (1.f + s2 * (1.f / 3.f)) + (s2 * s2) * (1.f / 5.f + s2 * (1.f / 7.f));
+  return n * 0.693147181f + 2.f * s * series;
 }
 }  // namespace opo_cmab

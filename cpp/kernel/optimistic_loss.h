@@ -7,10 +7,11 @@
 namespace opo_cmab
 {
 /// The optimistic loss clip(loss - b, 0, 1) with b = min(1, bonus)
-OPO_CMAB_INLINE lanes optimistic_loss(lanes loss, lanes bonus)
+template <typename Lanes>
+OPO_CMAB_INLINE Lanes optimistic_loss(Lanes loss, Lanes bonus)
 {
-  const lanes zero = {};
-  const lanes one = zero + 1.;
+  const Lanes zero = {};
+  const Lanes one = zero + 1;
   return min(max(loss - min(bonus, one), zero), one);
 }
 

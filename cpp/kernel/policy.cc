@@ -28,10 +28,10 @@ void policy::start(const policy_settings& settings, std::size_t actions)
 void policy::compute_half_betas(std::size_t rounds)
 {
   while (_roots.size() < _k + rounds) { _roots.push_back(std::sqrt(static_cast<double>(_roots.size()))); }
-  const double scale = 0.5 * _settings.gamma / std::sqrt(static_cast<double>(_recursion.actions));
-  const bool constant = _settings.beta >= 0.;
+  const double factor = _settings.half_beta_factor(_recursion.actions);
+  const bool constant = _settings.constant();
   const double* roots = _roots.data() + _k;
-  for (std::size_t i = 0; i < rounds; ++i) { _half_betas[i] = constant ? 0.5 * _settings.beta : scale * roots[i]; }
+  for (std::size_t i = 0; i < rounds; ++i) { _half_betas[i] = factor * (constant ? 1. : roots[i]); }
 }
 
 /// Transposes the losses of a block: segment by segment, padded.
@@ -48,8 +48,7 @@ void policy::pad(std::size_t begin, std::size_t end)
 void policy::step(const double* losses)
 {
   const uint32_t one = 1;
-  std::copy_n(losses, _recursion.actions, _padded.begin());
-  _segment_step.step(_recursion, _padded.data(), _k++, &one, 1);
+  _segment_step.step(_recursion, losses, 1, _k++, &one, 1);
 }
 
 /// Steps through a block of rounds.
@@ -74,15 +73,16 @@ void policy::step_observed(const step_observer& observer)
   const std::size_t n = _recursion.actions;
   std::vector<double> pi(n);
   std::vector<double> bonuses(n);
+  std::vector<double> losses(n);
   for (std::size_t i = 0; i < _lengths.size(); ++i)
   {
-    const double* losses = &_padded[i * _recursion.pi.size()];
+    for (std::size_t a = 0; a < n; ++a) { losses[a] = _losses[a * BLOCK + i]; }
     const double half_beta = _settings.half_beta(static_cast<double>(_k), n);
     std::copy_n(_recursion.pi.begin(), n, pi.begin());
     for (std::size_t a = 0; a < n; ++a) { bonuses[a] = std::min(1., half_beta / _recursion.counts[a]); }
-    _segment_step.step(_recursion, losses, _k, &_lengths[i], 1);
+    _segment_step.step(_recursion, losses.data(), 1, _k, &_lengths[i], 1);
     if (_lengths[i] > 1) { _segment_step.bonuses(_recursion, bonuses.data()); }
-    observer(_k - 1, _lengths[i], losses, bonuses.data(), pi.data());
+    observer(_k - 1, _lengths[i], losses.data(), bonuses.data(), pi.data());
     _k += _lengths[i];
   }
 }
@@ -99,13 +99,12 @@ void policy::replay(past_predictions& predictions, const loss_map& map, const st
       step_exactly(count);
       continue;
     }
-    pad(0, count);
     _lengths.resize(count);
     for (std::size_t i = 0; i < count; ++i) { _lengths[i] = past.length(first + i); }
     if (observer) { step_observed(observer); }
     else
     {
-      _segment_step.step(_recursion, _padded.data(), _k, _lengths.data(), count);
+      _segment_step.step(_recursion, _losses.data(), BLOCK, _k, _lengths.data(), count);
       _k += past.first(first + count) - past.first(first);
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernel/recursion.h"
+#include "kernel/segment_solver.h"
 #include "kernel/settings.h"
 
 #include <cstddef>
@@ -9,28 +10,6 @@
 
 namespace opo_cmab
 {
-/// What steps through segments of h rounds have in common. A loss that is the same in all of them counts S times, and
-/// the last rounds count most: S and m are the sum and the mean of the weights decay^(h-1), .., decay, 1, m counted
-/// from 0.
-class length_factors
-{
-public:
-  double rounds;  ///< h
-  double mean;    ///< m
-  double left;    ///< decay^h; 0 where it changes nothing
-  double eta;     ///< eta S
-  double inverse_eta;
-  double before;  ///< m / h: the part of the plays that counts for the bonus
-  double inverse_mean;
-};
-
-/// A segment to be stepped through.
-class segment_factors : public length_factors
-{
-public:
-  double half_beta;  ///< beta_{k + m} / 2
-};
-
 /// Steps through segments. In one of h rounds the losses f(a) are taken to be the same. We do not step through its
 /// rounds but solve for how often each action is played in them, x(a), sum over a of x(a) = h: the policy that the
 /// segment leads to is the one that is played in it,
@@ -46,20 +25,24 @@ class segment_step
 public:
   void start(const policy_settings& settings, std::size_t actions);
 
-  /// \param losses of each segment, of each action; WORST_LOSS beyond, up to a multiple of LANES
+  /// \param losses by action (`stride` apart) and segment
   /// \param k the first round of the first segment, counted from 1
   /// \param lengths of the segments
-  void step(recursion& all, const double* losses, std::size_t k, const uint32_t* lengths, std::size_t count);
+  void step(recursion& all, const double* losses, std::size_t stride, std::size_t k, const uint32_t* lengths,
+      std::size_t count);
 
-  /// Of the last segment: the bonus b(a).
+  /// The bonus b(a) in the last segment, if it was a long one.
   void bonuses(const recursion& all, double* result) const;
 
 private:
   policy_settings _settings;
-  std::vector<length_factors> _by_length;  ///< those used last, each in the place that its length says
-  std::vector<segment_factors> _factors;   ///< of the segments
-  std::vector<char> _memory;               ///< for solving
+  bool _precise = false;  ///< whether floats would not do
+  segment_solver<float> _solver;
+  segment_solver<double> _precise_solver;
+  std::vector<double> _losses;  ///< by round and action, padded
+  std::vector<double> _half_betas;
+  std::vector<double> _drops;
 
-  const length_factors& of_length(uint32_t rounds);
+  void step_rounds(recursion& all, const double* losses, std::size_t stride, std::size_t k, std::size_t count);
 };
 }  // namespace opo_cmab

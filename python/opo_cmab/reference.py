@@ -164,6 +164,7 @@ def bounded_policy(
     f, edges = np.asarray(averages, dtype=float), np.asarray(starts).astype(int)
     actions = f.shape[1]
     log_weights, pi, count = np.zeros(actions), np.full(actions, 1 / actions), np.ones(actions)  # count: 1 + N
+    log_shares = _log(pi)  # of the last plays, up to a constant
     for losses, first, h in zip(f, edges[:-1], np.diff(edges), strict=True):
         weights = decay ** np.arange(h - 1, -1, -1.0)
         mean = weights @ np.arange(h) / weights.sum()
@@ -174,14 +175,21 @@ def bounded_policy(
             log_weights -= log_weights.max()
             pi = np.where(log_weights > NEGLIGIBLE, np.exp(log_weights), 0)
             pi /= pi.sum()
+            log_shares = _log(pi)
         else:
-            plays = step.plays()
-            log_weights, count, pi = step.log_weights(plays), count + plays, plays / h
+            pi, log_shares = step.shares(pi, log_shares)
+            log_weights, count = step.log_weights(h * pi), count + h * pi
             log_weights -= log_weights.max()
     return pi
 
 
 NEGLIGIBLE = -37  # the log-weight, relative to the largest, of an action that is not played
+LEAST = -60  # the least log-share
+
+
+def _log(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = np.log(np.maximum(shares, np.exp(LEAST)))
+    return result
 
 
 class _Step(NamedTuple):
@@ -203,14 +211,39 @@ class _Step(NamedTuple):
         result: NDArray[np.float64] = self.decayed - self.eta * optimistic_loss
         return result
 
-    def plays(self) -> NDArray[np.float64]:
-        """Solves for the plays, in y = log(x / h): y - w(a) must be the same for all actions, the level."""
+    def shares(
+        self, last: NDArray[np.float64], log_last: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Solves for the shares x / h and their logarithms y: y - w(a) must be the same for all actions, the level.
+
+        The shares in the last segment are mostly near: then one step of Newton's method from them will do. The
+        logarithms are up to a constant.
+        """
+        move, _ = self.newton_step(self.rounds * last, log_last)
+        y = np.clip(log_last + move, LEAST, 10)
+        shares = np.exp(y) / np.exp(y).sum()
+        if np.abs(shares - last).sum() < 0.5:
+            return shares, y
+        shares = self.shares_afresh()
+        return shares, _log(shares)
+
+    def newton_step(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """The step of y, and the level."""
+        bonus = self.bonus(x)
+        unclipped = (bonus < 1) & (self.losses - bonus > 0) & (self.losses - bonus < 1)
+        slope = 1 + np.where(unclipped, self.eta * self.before * bonus / (self.counts + self.before * x) * x, 0)
+        residual = y - self.log_weights(x)
+        level = (self.rounds - (x - x / slope * residual).sum()) / (x / slope).sum()
+        return (level - residual) / slope, level
+
+    def shares_afresh(self) -> NDArray[np.float64]:
+        """The same from the log-weights alone."""
         h = self.rounds
         result = np.zeros(len(self.losses))
         highest = -self.log_weights(np.full(len(result), h)).max()  # the level if one action is always played
         candidates = np.flatnonzero(self.log_weights(result) + highest > NEGLIGIBLE)
         if len(candidates) == 1:
-            result[candidates] = h
+            result[candidates] = 1
             return result
         c = self._replace(
             losses=self.losses[candidates], decayed=self.decayed[candidates], counts=self.counts[candidates]
@@ -218,20 +251,15 @@ class _Step(NamedTuple):
         y = c.shares_at_level(highest, np.full(len(candidates), -5.0))
         for step in (1, 2):
             x = h * np.exp(y)
-            bonus = c.bonus(x)
-            unclipped = (bonus < 1) & (c.losses - bonus > 0) & (c.losses - bonus < 1)
-            slope = 1 + np.where(unclipped, c.eta * c.before * bonus / (c.counts + c.before * x) * x, 0)
-            residual = y - c.log_weights(x)
-            level = (h - (x - x / slope * residual).sum()) / (x / slope).sum()  # by Newton's method
-            move = (level - residual) / slope
+            move, level = c.newton_step(x, y)
             large = (move > 1) & (y + move > -3)
             if step == 2 or (x * np.abs(move)).sum() + h * large.sum() < 0.1 * h:
                 break
             newton = y + np.where(move > 0, move / (1 + np.maximum(move, 0) / 4), move)
             far = (move > 1) | (move < -3)
-            y = np.clip(np.where(far, c.shares_at_level(level, np.maximum(y, -12)), newton), -60, 0)
+            y = np.clip(np.where(far, c.shares_at_level(level, np.maximum(y, -12)), newton), LEAST, 0)
         x *= np.maximum(0, 1 + move)
-        result[candidates] = x * h / x.sum()
+        result[candidates] = x / x.sum()
         return result
 
     def shares_at_level(self, level: float, guess: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -242,4 +270,4 @@ class _Step(NamedTuple):
             bonus = self.losses - (level + self.decayed - guess) / self.eta
             share = (self.half_beta / bonus - self.counts) / (self.before * self.rounds)
             rising = np.log(np.where((bonus > 0) & (share > 1e-30), np.minimum(share, 1), 1))
-        return np.clip(np.minimum(flat, rising), -60, 0)
+        return np.clip(np.minimum(flat, rising), LEAST, 0)
