@@ -42,13 +42,17 @@ private:
   lanes _values[SIZE];
 };
 
-/// One exact round of the recursion.
+/// The largest eta for which exp(-eta) is far from underflow.
+constexpr double LARGE_ETA = 600.;
+
+/// One exact round of the recursion. In this round log-weights become relative to the largest before it, not to the
+/// largest after it: nothing has to wait for that.
 /// \param real 1 for actions, 0 for padding
 /// \param size of the arrays, in lanes
-/// \return the drop of the largest log-weight, before all become relative to it
-template <typename Array>
-OPO_CMAB_INLINE double step_round(Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size,
-    const double* losses, double half_beta, double decay, double eta)
+/// \param drop of the largest log-weight in the round before; set to that in this round
+template <bool ETA_IS_LARGE, typename Array>
+OPO_CMAB_INLINE void step_round(Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size,
+    const double* losses, double half_beta, double decay, double eta, double& drop)
 {
   const lanes none = {};
   lanes top = none - HUGE_VAL;
@@ -56,24 +60,21 @@ OPO_CMAB_INLINE double step_round(Array& pi, Array& log_weights, Array& counts, 
   {
     const lanes count = counts.get(i);
     const lanes loss = optimistic_loss(load(losses + i * LANES), half_beta / count);
-    const lanes w = decay * log_weights.get(i) - eta * loss;
+    const lanes w = decay * (log_weights.get(i) + drop) - eta * loss;
     log_weights.set(i, w);
     counts.set(i, count + pi.get(i));
     top = max(top, w);
   }
-  const double drop = -largest(top);
+  drop = -largest(top);
+  const double shift = ETA_IS_LARGE ? drop : 0.;
   lanes totals = none;
   for (std::size_t i = 0; i < size; ++i)
   {
-    const lanes w = log_weights.get(i) + drop;  // relative to the largest, for precision
-    const lanes weight = exp_of_negative(max(w, none + NEGLIGIBLE));
-    const lanes p = w > NEGLIGIBLE ? weight : none;
-    log_weights.set(i, w);
+    const lanes p = exp_of_negative(max(log_weights.get(i) + shift, none + LEAST_EXPONENT));
     pi.set(i, p);
     totals += p * real.get(i);
   }
   const double scale = 1. / sum(totals);
   for (std::size_t i = 0; i < size; ++i) { pi.set(i, pi.get(i) * scale); }
-  return drop;
 }
 }  // namespace opo_cmab

@@ -14,7 +14,7 @@ namespace opo_cmab
 class active_set
 {
 public:
-  static constexpr std::size_t STRETCH = 16;
+  static constexpr std::size_t STRETCH = 32;
 
   void start(const policy_settings& settings, std::size_t actions);
 

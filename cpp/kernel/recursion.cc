@@ -21,6 +21,26 @@ public:
   double* drops;  ///< output: the drop of the largest log-weight in each round, before all become relative to it
 };
 
+template <bool ETA_IS_LARGE, typename Array>
+OPO_CMAB_INLINE void step_rounds(
+    Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size, const round_input& input)
+{
+  double drop = 0.;
+  for (std::size_t k = 0; k < input.rounds; ++k)
+  {
+    step_round<ETA_IS_LARGE>(pi, log_weights, counts, real, size, input.losses + k * size * LANES, input.half_betas[k],
+        input.decay, input.eta, drop);
+    input.drops[k] = drop;
+  }
+  const lanes none = {};
+  for (std::size_t i = 0; i < size; ++i)
+  {
+    const lanes w = log_weights.get(i) + drop;
+    log_weights.set(i, w);
+    pi.set(i, w > NEGLIGIBLE ? pi.get(i) : none);
+  }
+}
+
 /// \param size of the arrays, in lanes
 template <typename Array>
 OPO_CMAB_INLINE void step_arrays(
@@ -30,11 +50,8 @@ OPO_CMAB_INLINE void step_arrays(
   Array w(log_weights);
   Array c(counts);
   const Array r(real);
-  for (std::size_t k = 0; k < input.rounds; ++k)
-  {
-    input.drops[k] =
-        step_round(p, w, c, r, size, input.losses + k * size * LANES, input.half_betas[k], input.decay, input.eta);
-  }
+  if (input.eta > LARGE_ETA) { step_rounds<true>(p, w, c, r, size, input); }
+  else { step_rounds<false>(p, w, c, r, size, input); }
   p.write(pi);
   w.write(log_weights);
   c.write(counts);
