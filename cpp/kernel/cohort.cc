@@ -46,13 +46,6 @@ void cohort::append(uint32_t predictor)
   for (std::size_t i = 0; i < members.size(); ++i) { at(last + 1, i) = at(last, i); }
 }
 
-void cohort_entries::add(uint32_t cohort, uint32_t member, float value)
-{
-  if (_groups.empty() || _groups[_last].cohort != cohort) { _last = group_of(cohort); }
-  ++_groups[_last].size;
-  _entries.push_back({_last, member, value});
-}
-
 uint32_t cohort_entries::group_of(uint32_t cohort)
 {
   if (_group_of.size() <= cohort) { _group_of.resize(cohort + std::size_t{1}, NONE); }

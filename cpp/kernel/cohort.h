@@ -65,7 +65,12 @@ public:
     entry* entries;  ///< in the order that they came in
   };
 
-  void add(uint32_t cohort, uint32_t member, float value);
+  void add(uint32_t cohort, uint32_t member, float value)
+  {
+    if (_groups.empty() || _groups[_last].cohort != cohort) { _last = group_of(cohort); }
+    ++_groups[_last].size;
+    _entries.push_back({_last, member, value});
+  }
   /// Cohorts in the order that their first entries came in.
   const std::vector<group>& sort();
   void clear();

@@ -197,6 +197,7 @@ void past_predictions::add_singles(double* changes)
 }
 
 /// Singles that are in the pool.
+OPO_CMAB_VECTORIZED
 void past_predictions::add_pooled(double* changes)
 {
   constexpr std::size_t AHEAD = 8;

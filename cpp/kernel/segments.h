@@ -44,7 +44,8 @@ private:
   uint32_t _budget;
   uint32_t _rounds = 0;
   std::vector<uint32_t> _starts;
+  std::vector<double> _scores;  ///< for shortest_for_its_age
 
-  std::size_t shortest_for_its_age() const;
+  std::size_t shortest_for_its_age();
 };
 }  // namespace opo_cmab

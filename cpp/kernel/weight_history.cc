@@ -181,7 +181,7 @@ void weight_history::append_alone(place& its, timeline_entry entry)
     return;
   }
   // Before it takes more room, which is worth trying only now and then.
-  const bool try_coarser = size >= 16 && (size & (size - 1)) == 0;
+  const bool try_coarser = size >= 16 && size % 16 == 0;
   if (is_long(size) || try_coarser)
   {
     _entries.assign(entries, entries + size);
