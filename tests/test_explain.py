@@ -236,6 +236,11 @@ def test_of_many_actions_it_prints_the_most_probable():
     assert lines[-1] == "and 80 less probable actions, 0.2000 in all"
 
 
+def test_a_context_without_actions_is_refused():
+    with pytest.raises(ValueError, match="the context has no actions to choose from"):
+        opo_cmab.explain(trained("-q sa"), ["shared |s a"])
+
+
 @pytest.mark.parametrize(("method", "module"), [("to_frame", "pandas"), ("plot", "matplotlib.figure")])
 def test_without_its_package_it_says_what_to_install(method, module, monkeypatch):
     explanation = made_up([[0.5, 0.5], [0.25, 0.75]])

@@ -198,10 +198,11 @@ void cb_cost_unit::observe(float cost)
   const double clipped = _unit->range.clip(cost);
   if (_warned_of_cost || _unit->shows_costs || clipped == cost) { return; }
   _warned_of_cost = true;
-  _logger.err_warn(
-      "The cost {} is {} {}. {} Drop the flag to let the range adapt. Further such costs are not reported.", cost,
+  _logger.err_warn("The cost {} is {} {}. {} Further such costs are not reported.", cost,
       cost > clipped ? "above --cb_max_cost" : "below --cb_min_cost", clipped,
-      _unit->raw ? "It is learnt as it is, and predictions are clipped to the limit." : "It is clipped to the limit.");
+      _unit->raw ? "It is learnt as it is, and predictions are clipped to the limit: set both limits so that they hold "
+                   "all costs."
+                 : "It is clipped to the limit. Drop the flag to let the range adapt.");
 }
 
 float cb_cost_unit::sensitivity(learner& base, VW::example& ec)

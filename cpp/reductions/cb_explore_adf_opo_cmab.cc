@@ -264,16 +264,18 @@ void require_linear(const learner& base, VW::workspace& all)
     {
       THROW("--opo_cmab does not work with " << name
                                              << ": it needs a linear learner, gd (the default), --ftrl, --coin "
-                                                "or --pistol, and no other reduction between it and the bandit");
+                                                "or --pistol, and nothing between it and the bandit. Leave out the "
+                                                "flag of "
+                                             << name);
     }
   }
   if (all.loss_config.l1_lambda > 0.f)
   {
-    THROW("--opo_cmab does not work with --l1, which VW applies outside of the weights: leave it out");
+    THROW("--opo_cmab does not work with --l1: it cannot rebuild past models under --l1. Leave it out");
   }
   if (all.loss_config.l2_lambda > 0.f)
   {
-    THROW("--opo_cmab does not work with --l2, which VW applies outside of the weights: leave it out");
+    THROW("--opo_cmab does not work with --l2: it cannot rebuild past models under --l2. Leave it out");
   }
 }
 

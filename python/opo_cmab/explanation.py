@@ -193,6 +193,8 @@ def _select(slots: list[dict[str, Any] | None], slot: int | None) -> dict[str, A
     if slot not in range(len(slots)):
         raise ValueError(f"slot must be from 0 to {len(slots) - 1}: {slot}")
     steps = slots[slot]
+    if steps is None and len(slots) == 1:
+        raise ValueError("the context has no actions to choose from: give a line for each action")
     if steps is None:
         raise ValueError(f"slot {slot} has no action left to choose: the slots before it took all of its actions")
     return steps
