@@ -108,7 +108,7 @@ def online_table() -> list[str]:
         ]
         for row, share, loss in zip(found.itertuples(), *in_bold, strict=True)
     ]
-    columns = ["explorer", "flags", "online: regret share", f"difference to {OURS}", "data sets: mean loss"]
+    columns = ["explorer", "flags", "online: regret share", f"minus {OURS}", "data sets: mean loss"]
     return markdown(columns, rows, left=2)
 
 
@@ -131,7 +131,7 @@ def choice_table() -> list[str]:
         ]
         for row, share, loss in zip(found.itertuples(), *in_bold, strict=True)
     ]
-    columns = ["explorer", "flags", "use it when", "regret share", "difference (95 %)", "mean loss"]
+    columns = ["explorer", "flags", "use it when", "regret share", f"minus {OURS}", "mean loss"]
     return markdown(columns, rows, left=3)
 
 
@@ -166,11 +166,11 @@ def cost_table() -> list[str]:
             [
                 f"{rounds:,} rounds, {actions} actions, {what}",
                 f"{1e6 * ours['seconds'] / rounds:,.0f} µs",
-                f"{ours['times_baseline']:.1f}",
+                f"{ours['times_baseline']:.1f} ({ours['times_on_all_cores']:.1f})",
                 f"{ours['peak_mb']:.0f} MB ({baseline['peak_mb']:.0f} MB)",
             ]
         )
-    columns = ["problem", "a round takes", f"times {speed.BASELINE}", f"memory ({speed.BASELINE})"]
+    columns = ["problem", "a round takes", f"times {speed.BASELINE} (on all cores)", f"memory ({speed.BASELINE})"]
     return markdown(columns, rows, left=1)
 
 
@@ -182,8 +182,8 @@ def cost_in_short() -> list[str]:
     memory = [ours["peak_mb"] / baseline["peak_mb"] for _, ours, baseline in cases]
     return [
         f"A round takes {min(times):.1f} to {max(times):.1f} times as long as with {speed.BASELINE}, "
-        f"{1e6 * first['seconds'] / rounds:,.0f} µs with {actions} actions of {features} features, and the process up "
-        f"to {max(memory):.1f} times the memory ([measured](docs/which-explorer.md#what-it-costs))."
+        f"{1e6 * first['seconds'] / rounds:,.0f} µs with {actions} actions of {features} features, and the process "
+        f"uses up to {max(memory):.1f} times as much memory ([measured](docs/which-explorer.md#what-it-costs))."
     ]
 
 

@@ -56,7 +56,7 @@ EXPLORERS = {
 #   --ftrl: 0.41 and 0.34, --ftrl --ftrl_alpha 0.2: 0.32 and 0.53, --sgd -l 2: 0.42 and 0.62,
 #   -l 0.1: 0.46 and 0.66, VW's default learner: 0.70 and 0.55
 LEARNER = "--ftrl"
-HORIZONS = (500, 1000, 2000, 4000, 8000)
+HORIZONS = (500, 1000, 2000, 4000, 8000, 16_000, 32_000)
 
 
 def draw(rounds: int, seed: int, shift: float = 0) -> Problem:
