@@ -137,6 +137,7 @@ def test_the_commands_and_the_code_of_the_page_run_in_order(tmp_path):
     blocks = re.findall(r"^```(sh|python)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
     assert len(blocks) > 5
     write(tmp_path / "log.txt", random_rounds(3, n=200))
+    write(tmp_path / "new.txt", random_rounds(4, n=50))
     path = f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH\n"
     code = []
     for language, block in blocks:

@@ -101,7 +101,7 @@ class Options(_Explorer):
         decay: forgetting, the factor on the log-weights in each round (0.8; 1 is Algorithm 1).
         budget: the largest number of segments of the past (64); 0 is exact.
         importance_weighted: learn with the inverse of the logged probability as weight.
-        paper: Algorithm 1 to the letter.
+        paper: Algorithm 1 with the settings of the paper's experiments.
         cost_unit: 'range' (the default) or 'raw'.
         min_cost: a lower limit; lower costs are clipped to it (no limit).
         max_cost: an upper limit; higher costs are clipped to it (no limit).
