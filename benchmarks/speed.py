@@ -269,8 +269,8 @@ def report(cases: Sequence[Row], against_naive: Sequence[Row], growth: Sequence[
         "# Speed and memory",
         "",
         f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}. "
-        f"What is compared ran in turn; each figure is the lowest of {repeats}. All figures are of one core, except for "
-        "the ratio in the column *on all cores*: there VW reads its input in a thread beside the learning, so the time "
+        f"What is compared ran in turn; each figure is the lowest of {repeats}. All figures are of one core; only "
+        "the ratio *on all cores* is not: there VW reads its input in a thread beside the learning, so the time "
         "for reading, the same for all, drops out.",
         "",
         "## Beside SquareCB",
