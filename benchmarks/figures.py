@@ -33,14 +33,14 @@ EXPLORERS = (OURS, "FastCB", "AdaCB", "SquareCB, mapped", "SquareCB", "bag", "Re
 # The explorers that the README recommends, and when; OPOLearner and the best peer are added.
 CHOICES = {
     OURS: "unless one of the rows below applies",
-    "FastCB": "a decision must be as fast as SquareCB's",
+    "FastCB": "a decision must be as fast as SquareCB's, or costs come late",
     "SquareCB, mapped": "slates",
     "SquareCB": "the learner is not linear (`--nn`, `--boosting`), or has `--l1` or `--l2`",
-    "bag": "heavy-tailed costs of about 1",
+    "bag": "heavy-tailed costs with means of about 1 to 5",
     "epsilon-greedy": "VW's default, for comparison",
 }
 LEARNER = "OPOLearner"
-LEARNER_CHOICE = "few features, and Python is fast enough: an exact regression learns more from a round"
+LEARNER_CHOICE = "few features, no change, and Python is fast enough: an exact regression learns more from a round"
 PEER_CHOICE = "the best peer in Python, for comparison"
 # What a user would call the problems of each family.
 PROBLEMS = {
