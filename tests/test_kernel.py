@@ -285,6 +285,21 @@ def test_equal_losses_stay_uniform_within_a_budget(actions, rounds, eta, decay, 
     assert_allclose(policy, 1 / actions, atol=1e-9)
 
 
+@pytest.mark.parametrize("eta", [20, 2000], ids=["floats", "doubles"])
+def test_without_a_bonus_long_segments_lead_to_a_softmax_whatever_happened_before(eta):
+    rng = np.random.default_rng(0)
+    for actions in (2, 3, 4, 12):
+        losses = rng.uniform(0.1, 0.13, size=(40, actions))
+        losses[rng.random(losses.shape) < 0.1] = 1  # now and then an action drops out
+        starts = np.arange(41) * 20
+        got = _kernel.bounded_policy(losses, starts, budget=40, eta=eta, decay=0.8, beta=0)
+        weights = np.zeros(actions)
+        for f in losses:
+            weights = 0.8**20 * weights - eta * (1 - 0.8**20) / 0.2 * f
+        expected = np.exp(weights - weights.max())
+        assert_allclose(got, expected / expected.sum(), atol=1e-5)
+
+
 def test_in_a_long_segment_played_actions_come_to_the_same_optimistic_loss():
     losses = np.array([0.3, 0.35, 0.4, 0.45, 0.9])
     averages = np.array([losses, losses])

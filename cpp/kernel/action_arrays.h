@@ -42,11 +42,11 @@ private:
   lanes _values[SIZE];
 };
 
-/// The largest eta for which exp(-eta) is far from underflow.
+/// An eta above this is large: exp(-eta) may underflow.
 constexpr double LARGE_ETA = 600.;
 
-/// One exact round of the recursion. In this round log-weights become relative to the largest before it, not to the
-/// largest after it: nothing has to wait for that.
+/// One exact round of the recursion. Its probabilities come from log-weights relative to the largest of the round
+/// before, so that nothing waits for the largest of this one. That is safe: the largest falls by at most eta.
 /// \param real 1 for actions, 0 for padding
 /// \param size of the arrays, in lanes
 /// \param drop of the largest log-weight in the round before; set to that in this round

@@ -29,7 +29,7 @@ void policy::compute_half_betas(std::size_t rounds)
 {
   while (_roots.size() < _k + rounds) { _roots.push_back(std::sqrt(static_cast<double>(_roots.size()))); }
   const double factor = _settings.half_beta_factor(_recursion.actions);
-  const bool constant = _settings.constant();
+  const bool constant = _settings.beta_is_constant();
   const double* roots = _roots.data() + _k;
   for (std::size_t i = 0; i < rounds; ++i) { _half_betas[i] = factor * (constant ? 1. : roots[i]); }
 }
@@ -60,11 +60,12 @@ void policy::step_exactly(std::size_t rounds)
   {
     _active_set.step(_recursion, &_losses[i], BLOCK, &_half_betas[i]);
   }
+  _k += rounds;
+  if (i == rounds) { return; }
   pad(i, rounds);
   double drops[active_set::STRETCH];
   _recursion.step(
       &_padded[i * _recursion.pi.size()], &_half_betas[i], rounds - i, _settings.decay, _settings.eta, drops);
-  _k += rounds;
 }
 
 /// Steps through a block of segments.

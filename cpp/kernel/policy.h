@@ -48,7 +48,7 @@ private:
   std::vector<double> _roots;       ///< sqrt(k), computed as needed
   std::vector<double> _half_betas;  ///< beta_k / 2 for a block of rounds
   std::vector<double> _losses;      ///< by action and segment of a block
-  std::vector<double> _padded;      ///< losses by segment of a block and action
+  std::vector<double> _padded;      ///< losses by round of a block and action, for the rounds after the last stretch
   std::vector<uint32_t> _lengths;   ///< of the segments of a block
 
   void compute_half_betas(std::size_t rounds);

@@ -14,14 +14,17 @@ namespace
 {
 using namespace opo_cmab;
 
-// How well we solve. A step of Newton's method from the last shares will do if it moves less than half of the plays. If
-// not, we start afresh, until a step would move less than a tenth of the plays, and grow no share of more than exp(-3)
-// by more than a factor of e; or for so many steps. More precision changes decisions by less than the segments do.
-constexpr double MOST_MOVED = 0.5;
+// How well we solve. A step of Newton's method from the last shares will do if it moves less than about half of the
+// plays. If not, we start afresh, until a step would move less than a tenth of the plays, and grow no share of more
+// than exp(-3) by more than a factor of e; or for so many steps. More precision changes decisions by less than the
+// segments do.
+constexpr double MOST_MOVED =
+    0.45;  // not 0.5, which one of four equal actions that drops out moves: rounding would decide
 constexpr double TOLERANCE = 0.1;
 constexpr double LARGE_LOG_SHARE = -3.;
 constexpr int MOST_STEPS = 2;
 constexpr double LEAST_LOG_SHARE = -60.;
+constexpr double GUESS = -5.3;  // of a log-share; a round number would meet clips exactly, and rounding would decide
 constexpr double LEAST_SHARE = 8.75651076269652e-27;  // exp(-60)
 constexpr std::size_t REMEMBERED = 256;               // lengths
 
@@ -50,13 +53,14 @@ public:
   vector log_weights;  ///< nearly relative to the largest
   vector real;         ///< 1, or 0 for padding
   vector shares;       ///< in the last segment
-  vector log_shares;   ///< log(x(a) / h)
+  vector log_shares;   ///< log(x(a) / h); of the last segment relative to the largest
   vector losses;
   vector decayed;    ///< decay^h times the log-weight
   vector unplayed;   ///< w(a) if it is never played
   vector candidate;  ///< 1, or 0 if it cannot be played
   vector plays;      ///< x(a)
-  vector residuals;  ///< log(x(a) / h) - w(a), or the Newton step
+  vector residuals;  ///< log(x(a) / h) - w(a)
+  vector moves;      ///< the Newton step of log(x(a) / h)
   vector inverse_slopes;
 };
 
@@ -110,7 +114,7 @@ OPO_CMAB_INLINE typename play_block<Real>::vector newton_step(
   for (std::size_t i = 0; i < size; ++i)
   {
     auto& b = blocks[i];
-    b.residuals = (level - b.residuals) * b.inverse_slopes;
+    b.moves = (level - b.residuals) * b.inverse_slopes;
   }
   return level;
 }
@@ -125,7 +129,7 @@ OPO_CMAB_INLINE Real moves_of(const segment_factors<Real>& f, const play_block<R
   for (std::size_t i = 0; i < size; ++i)
   {
     const auto& b = blocks[i];
-    const vector move = b.residuals;
+    const vector move = b.moves;
     const vector large =
         move > none + 1 ? (b.log_shares + move > Real(LARGE_LOG_SHARE) ? none + f.rounds : none) : none;
     moved += b.plays * max(move, -move) + large * b.candidate;
@@ -156,11 +160,19 @@ OPO_CMAB_INLINE bool solve_from_last(const segment_factors<Real>& f, play_block<
   const vector least = none + Real(LEAST_LOG_SHARE);
   for (std::size_t i = 0; i < size; ++i) { blocks[i].plays = f.rounds * blocks[i].shares; }
   newton_step(f, blocks, size);
+  vector top = least;
+  for (std::size_t i = 0; i < size; ++i)
+  {
+    auto& b = blocks[i];
+    b.log_shares = b.real > none ? b.log_shares + b.moves : least;
+    top = max(top, b.log_shares);
+  }
+  const vector highest = maxima(top);
   vector totals = none;
   for (std::size_t i = 0; i < size; ++i)
   {
     auto& b = blocks[i];
-    b.log_shares = max(min(b.log_shares + b.residuals, none + 10), least);
+    b.log_shares = max(b.log_shares - highest, least);
     b.shares = b.real * exp_of_negative(b.log_shares);
     totals += b.shares;
   }
@@ -190,12 +202,12 @@ OPO_CMAB_INLINE void solve_afresh(const segment_factors<Real>& f, play_block<Rea
     b.unplayed = b.decayed - f.eta * optimistic_loss(b.losses, f.half_beta / b.counts);
     top = max(top, b.decayed - f.eta * optimistic_loss(b.losses, f.half_beta / (b.counts + f.mean)));
   }
-  const vector highest = -maxima(top);  // the level if one action were always played, and not less than the level
+  const vector highest = -maxima(top);  // the level if one action were always played: the true one is not higher
   for (std::size_t i = 0; i < size; ++i)
   {
     auto& b = blocks[i];
     b.candidate = b.unplayed + highest > Real(NEGLIGIBLE) ? b.real : none;
-    set_shares(f, b, highest, none - 5);
+    set_shares(f, b, highest, none + Real(GUESS));
   }
   vector level = newton_step(f, blocks, size);
   Real moves = moves_of(f, blocks, size);
@@ -204,7 +216,7 @@ OPO_CMAB_INLINE void solve_afresh(const segment_factors<Real>& f, play_block<Rea
     for (std::size_t i = 0; i < size; ++i)
     {
       auto& b = blocks[i];
-      const vector move = b.residuals;
+      const vector move = b.moves;
       const vector newton = b.log_shares + (move > none ? move / (1 + Real(0.25) * move) : move);
       set_shares(f, b, level, max(b.log_shares, none - 12));
       const vector next = move > none + 1 ? b.log_shares : (move < none - 3 ? b.log_shares : newton);
@@ -218,7 +230,7 @@ OPO_CMAB_INLINE void solve_afresh(const segment_factors<Real>& f, play_block<Rea
   for (std::size_t i = 0; i < size; ++i)
   {
     auto& b = blocks[i];
-    b.plays = b.plays * max(1 + b.residuals, none);
+    b.plays = b.plays * max(1 + b.moves, none);
     totals += b.plays;
   }
   const vector scale = 1 / sums(totals);
@@ -366,7 +378,7 @@ void segment_solver<Real>::step(
       f.first = k;
       f.root = std::sqrt(static_cast<double>(k) + f.mean);
     }
-    f.half_beta = static_cast<Real>(half_beta_factor * (_settings.constant() ? 1. : f.root));
+    f.half_beta = static_cast<Real>(half_beta_factor * (_settings.beta_is_constant() ? 1. : f.root));
     k += lengths[i];
   }
   _last = count - 1;

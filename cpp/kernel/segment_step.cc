@@ -2,8 +2,6 @@
 
 #include "kernel/width.h"
 
-#include <algorithm>
-
 namespace
 {
 // Up to this eta S floats will do: log-weights then have an error of 1e-5.

@@ -16,16 +16,16 @@ public:
   double beta = -1.;  ///< below 0: use gamma
 
   /// Whether beta_k is a constant beta.
-  bool constant() const { return beta >= 0.; }
+  bool beta_is_constant() const { return beta >= 0.; }
   /// beta_k / 2; if it is not constant, to be multiplied by sqrt(k).
   double half_beta_factor(std::size_t actions) const
   {
-    return 0.5 * (constant() ? beta : gamma / std::sqrt(static_cast<double>(actions)));
+    return 0.5 * (beta_is_constant() ? beta : gamma / std::sqrt(static_cast<double>(actions)));
   }
   /// beta_k / 2
   double half_beta(double k, std::size_t actions) const
   {
-    return half_beta_factor(actions) * (constant() ? 1. : std::sqrt(k));
+    return half_beta_factor(actions) * (beta_is_constant() ? 1. : std::sqrt(k));
   }
 };
 }  // namespace opo_cmab

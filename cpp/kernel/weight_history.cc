@@ -180,8 +180,8 @@ void weight_history::append_alone(place& its, timeline_entry entry)
     entries[size - 1].value = entry.value;
     return;
   }
-  // Before it takes more room, which is worth trying only now and then.
-  const bool try_coarser = size >= 16 && size % 16 == 0;
+  // Before it takes more room, which is worth trying now and then.
+  const bool try_coarser = size % 16 == 0;
   if (is_long(size) || try_coarser)
   {
     _entries.assign(entries, entries + size);

@@ -217,12 +217,13 @@ class _Step(NamedTuple):
         """Solves for the shares x / h and their logarithms y: y - w(a) must be the same for all actions, the level.
 
         The shares in the last segment are mostly near: then one step of Newton's method from them will do. The
-        logarithms are up to a constant.
+        logarithms are up to a constant: only differences count.
         """
         move, _ = self.newton_step(self.rounds * last, log_last)
-        y = np.clip(log_last + move, LEAST, 10)
+        y = log_last + move
+        y = np.maximum(y - y.max(), LEAST)
         shares = np.exp(y) / np.exp(y).sum()
-        if np.abs(shares - last).sum() < 0.5:
+        if np.abs(shares - last).sum() < 0.45:
             return shares, y
         shares = self.shares_afresh()
         return shares, _log(shares)
@@ -248,7 +249,7 @@ class _Step(NamedTuple):
         c = self._replace(
             losses=self.losses[candidates], decayed=self.decayed[candidates], counts=self.counts[candidates]
         )
-        y = c.shares_at_level(highest, np.full(len(candidates), -5.0))
+        y = c.shares_at_level(highest, np.full(len(candidates), -5.3))
         for step in (1, 2):
             x = h * np.exp(y)
             move, level = c.newton_step(x, y)
