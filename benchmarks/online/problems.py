@@ -1,8 +1,8 @@
 """The online problems: families of contextual bandits whose expected costs are known, so that regret is exact.
 
-Each family has three variants with different parameters and seeds. Defaults may be chosen on "choose" and on "seen",
-which reported once and has been looked at since. Nobody looks at "report" before the defaults are fixed
-(docs/online.md). A click costs -1, as in VW's tutorials, unless the family is about something else.
+Each family has four variants with different parameters and seeds. Defaults may be chosen on "choose", and on "seen" and
+"reported", which reported earlier versions and have been looked at since. Nobody looks at "report" before the defaults
+are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless the family is about something else.
 """
 
 import zlib
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from benchmarks.shared.bandit import Array, Problem
 
 Params = dict[str, Any]
-Split = Literal["choose", "seen", "report"]
-SPLITS: tuple[Split, ...] = ("choose", "seen", "report")
+Split = Literal["choose", "seen", "reported", "report"]
+SPLITS: tuple[Split, ...] = ("choose", "seen", "reported", "report")
 VERSION = 1  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
 
 
@@ -161,17 +161,38 @@ def sales(
     return Problem(**common, expected=list(-rate * value), costs=list(np.where(sold, -values_drawn, 0.0)))
 
 
+def words(rng: np.random.Generator, rounds: int, vocabulary: int, length: int, articles: int) -> Problem:
+    """Contexts are short texts: a few words of a vocabulary, some much more frequent than others. Each word makes a
+    click on an article likelier or less likely; the rate is a sigmoid of the sum, so not quite linear."""
+    frequency = 1 / np.arange(1, vocabulary + 1)
+    # Gumbel's trick: the largest of log-frequency and noise are a draw without replacement.
+    keys = np.log(frequency) + rng.gumbel(size=(rounds, vocabulary))
+    drawn = np.sort(np.argsort(-keys, axis=1)[:, :length])
+    x = np.zeros((rounds, vocabulary))
+    np.put_along_axis(x, drawn, 1.0, axis=1)
+    rates = 1 / (1 + np.exp(1.5 - x @ rng.normal(size=(vocabulary, articles))))
+    return Problem(
+        contexts=x,
+        shared=["shared |U " + " ".join(f"w{i}" for i in row) for row in drawn],
+        actions=_fixed_actions(articles, rounds),
+        expected=list(-rates),
+        costs=list(_play(rng, rates)),
+    )
+
+
 @dataclass(frozen=True)
 class Family:
     title: str
     make: Callable[..., Problem]
     choose: Params
     seen: Params
+    reported: Params
     report: Params
     other_unit: bool = False  # costs go beyond [-1, 1]
 
     def params(self, split: Split) -> Params:
-        return {"choose": self.choose, "seen": self.seen, "report": self.report}[split]
+        params: Params = getattr(self, split)
+        return params
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -180,56 +201,64 @@ FAMILIES: Mapping[str, Family] = {
         preferences,
         choose={"rounds": 2000, "users": 2, "times": 2, "articles": 7},
         seen={"rounds": 2000, "users": 3, "times": 2, "articles": 9},
-        report={"rounds": 2500, "users": 4, "times": 2, "articles": 10},
+        reported={"rounds": 2500, "users": 4, "times": 2, "articles": 10},
+        report={"rounds": 2500, "users": 3, "times": 3, "articles": 12},
     ),
     "change": Family(
         "change half way",
         preferences,
         choose={"rounds": 2000, "users": 2, "times": 2, "articles": 6, "changes": True},
         seen={"rounds": 3000, "users": 3, "times": 2, "articles": 8, "changes": True},
-        report={"rounds": 2400, "users": 2, "times": 3, "articles": 7, "changes": True},
+        reported={"rounds": 2400, "users": 2, "times": 3, "articles": 7, "changes": True},
+        report={"rounds": 3000, "users": 3, "times": 2, "articles": 9, "changes": True},
     ),
     "noisy": Family(
         "noisy clicks",
         clicks,
         choose={"rounds": 2000, "users": 4, "articles": 5, "best": 0.6, "others": [0.3, 0.3]},
         seen={"rounds": 3000, "users": 8, "articles": 4, "best": 0.6, "others": [0.3, 0.3]},
-        report={"rounds": 2500, "users": 6, "articles": 6, "best": 0.55, "others": [0.25, 0.25]},
+        reported={"rounds": 2500, "users": 6, "articles": 6, "best": 0.55, "others": [0.25, 0.25]},
+        report={"rounds": 3000, "users": 5, "articles": 8, "best": 0.5, "others": [0.2, 0.3]},
     ),
     "rare": Family(
         "rare clicks, 1 to 15 %",
         clicks,
         choose={"rounds": 3000, "users": 3, "articles": 5, "best": 0.12, "others": [0.01, 0.06]},
         seen={"rounds": 3000, "users": 2, "articles": 8, "best": 0.15, "others": [0.01, 0.08]},
-        report={"rounds": 3000, "users": 4, "articles": 6, "best": 0.1, "others": [0.01, 0.05]},
+        reported={"rounds": 3000, "users": 4, "articles": 6, "best": 0.1, "others": [0.01, 0.05]},
+        report={"rounds": 4000, "users": 3, "articles": 5, "best": 0.08, "others": [0.01, 0.03]},
     ),
     "linear": Family(
         "linear, costs 0/1",
         linear,
         choose={"rounds": 2000, "features": 5, "actions": 4},
         seen={"rounds": 2000, "features": 8, "actions": 6},
-        report={"rounds": 2500, "features": 6, "actions": 5},
+        reported={"rounds": 2500, "features": 6, "actions": 5},
+        report={"rounds": 2500, "features": 10, "actions": 3},
     ),
     "items": Family(
         "items with features",
         items,
         choose={"rounds": 2000, "topics": 3, "catalogue": 30, "fewest": 5, "most": 5, "rate": 0.8},
         seen={"rounds": 2000, "topics": 5, "catalogue": 60, "fewest": 4, "most": 10, "rate": 0.6},
-        report={"rounds": 2500, "topics": 4, "catalogue": 45, "fewest": 3, "most": 8, "rate": 0.7},
+        reported={"rounds": 2500, "topics": 4, "catalogue": 45, "fewest": 3, "most": 8, "rate": 0.7},
+        report={"rounds": 2500, "topics": 6, "catalogue": 50, "fewest": 4, "most": 12, "rate": 0.65},
     ),
     "many": Family(
         "many actions",
         clicks,
         choose={"rounds": 2000, "users": 2, "articles": 30, "best": 0.7, "others": [0.05, 0.3]},
         seen={"rounds": 2000, "users": 2, "articles": 80, "best": 0.8, "others": [0.0, 0.4]},
-        report={"rounds": 2500, "users": 3, "articles": 50, "best": 0.75, "others": [0.05, 0.35]},
+        reported={"rounds": 2500, "users": 3, "articles": 50, "best": 0.75, "others": [0.05, 0.35]},
+        report={"rounds": 3000, "users": 4, "articles": 40, "best": 0.7, "others": [0.1, 0.3]},
     ),
     "units": Family(
         "another unit",
         units,
         choose={"rounds": 2000, "users": 3, "articles": 4, "low": 5, "high": 60, "noise": 10},  # cents
         seen={"rounds": 2000, "users": 4, "articles": 6, "low": 100, "high": 900, "noise": 150},  # milliseconds
-        report={"rounds": 2500, "users": 5, "articles": 5, "low": 20, "high": 400, "noise": 60},
+        reported={"rounds": 2500, "users": 5, "articles": 5, "low": 20, "high": 400, "noise": 60},
+        report={"rounds": 2500, "users": 3, "articles": 8, "low": 1000, "high": 5000, "noise": 700},
         other_unit=True,
     ),
     "heavy": Family(
@@ -237,7 +266,8 @@ FAMILIES: Mapping[str, Family] = {
         heavy_tails,
         choose={"rounds": 2000, "users": 3, "articles": 4, "shape": 3.0},
         seen={"rounds": 2000, "users": 4, "articles": 5, "shape": 2.2},
-        report={"rounds": 2500, "users": 2, "articles": 6, "shape": 2.5},
+        reported={"rounds": 2500, "users": 2, "articles": 6, "shape": 2.5},
+        report={"rounds": 2500, "users": 3, "articles": 5, "shape": 2.8},
         other_unit=True,
     ),
     "revenue": Family(
@@ -245,7 +275,8 @@ FAMILIES: Mapping[str, Family] = {
         sales,
         choose={"rounds": 3000, "users": 2, "articles": 4, "rates": [0.02, 0.1], "values": [10, 50]},
         seen={"rounds": 3000, "users": 3, "articles": 5, "rates": [0.03, 0.12], "values": [5, 100]},
-        report={"rounds": 3000, "users": 2, "articles": 6, "rates": [0.02, 0.15], "values": [20, 80]},
+        reported={"rounds": 3000, "users": 2, "articles": 6, "rates": [0.02, 0.15], "values": [20, 80]},
+        report={"rounds": 3500, "users": 3, "articles": 4, "rates": [0.01, 0.12], "values": [10, 200]},
         other_unit=True,
     ),
     "delayed": Family(
@@ -253,14 +284,24 @@ FAMILIES: Mapping[str, Family] = {
         clicks,
         choose={"rounds": 2000, "users": 3, "articles": 4, "best": 0.6, "others": [0.3, 0.3], "batch": 100},
         seen={"rounds": 3000, "users": 5, "articles": 6, "best": 0.7, "others": [0.2, 0.4], "batch": 100},
-        report={"rounds": 2400, "users": 4, "articles": 5, "best": 0.65, "others": [0.25, 0.35], "batch": 80},
+        reported={"rounds": 2400, "users": 4, "articles": 5, "best": 0.65, "others": [0.25, 0.35], "batch": 80},
+        report={"rounds": 2400, "users": 3, "articles": 6, "best": 0.6, "others": [0.2, 0.35], "batch": 120},
+    ),
+    "words": Family(
+        "sparse words",
+        words,
+        choose={"rounds": 3000, "vocabulary": 40, "length": 4, "articles": 4},
+        seen={"rounds": 3000, "vocabulary": 60, "length": 5, "articles": 6},
+        reported={"rounds": 3000, "vocabulary": 100, "length": 3, "articles": 3},
+        report={"rounds": 4000, "vocabulary": 80, "length": 6, "articles": 5},
     ),
     "few": Family(
         "few rounds",
         clicks,
         choose={"rounds": 100, "users": 2, "articles": 4, "best": 0.8, "others": [0.2, 0.2]},
         seen={"rounds": 100, "users": 3, "articles": 3, "best": 0.9, "others": [0.1, 0.3]},
-        report={"rounds": 120, "users": 2, "articles": 5, "best": 0.85, "others": [0.15, 0.25]},
+        reported={"rounds": 120, "users": 2, "articles": 5, "best": 0.85, "others": [0.15, 0.25]},
+        report={"rounds": 150, "users": 2, "articles": 4, "best": 0.75, "others": [0.2, 0.3]},
     ),
 }
 
