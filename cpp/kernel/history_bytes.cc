@@ -84,13 +84,14 @@ std::string weight_history::serialize() const
   }
   for (const auto number : alone)
   {
-    const auto* entries = _pool.entries(_places[number].cohort);
+    const auto* predictors = _pool.predictors(_places[number].cohort);
+    const auto* values = _pool.values(_places[number].cohort);
     const uint32_t size = _places[number].column;
     ::append(bytes, static_cast<uint64_t>(size - 1));
-    for (uint32_t k = 1; k < size; ++k) { ::append(bytes, entries[k].predictor); }
+    for (uint32_t k = 1; k < size; ++k) { ::append(bytes, predictors[k]); }
     ::append(bytes, uint64_t{1});
     ::append(bytes, _weights[number]);
-    for (uint32_t k = 0; k < size; ++k) { ::append(bytes, entries[k].value); }
+    for (uint32_t k = 0; k < size; ++k) { ::append(bytes, values[k]); }
   }
   return bytes;
 }

@@ -201,14 +201,19 @@ OPO_CMAB_VECTORIZED
 void past_predictions::add_pooled(double* changes)
 {
   constexpr std::size_t AHEAD = 8;
-  constexpr uint32_t A_LINE = 64 / sizeof(timeline_entry);
+  constexpr uint32_t A_LINE = 64 / sizeof(float);
   const auto& pool = _history->pool();
   const auto& slots = _history->slots();
   const std::size_t count = _singles.size();
   const auto prefetch_timeline = [&pool](const single& s)
   {
-    const auto* entries = pool.entries(s.where);
-    for (uint32_t i = 0; i < s.size; i += A_LINE) { __builtin_prefetch(entries + i); }
+    const auto* predictors = pool.predictors(s.where);
+    const auto* values = pool.values(s.where);
+    for (uint32_t i = 0; i < s.size; i += A_LINE)
+    {
+      __builtin_prefetch(predictors + i);
+      __builtin_prefetch(values + i);
+    }
   };
   for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch_timeline(_singles[i]); }
   double first = 0.;
@@ -216,11 +221,10 @@ void past_predictions::add_pooled(double* changes)
   {
     if (i + AHEAD < count) { prefetch_timeline(_singles[i + AHEAD]); }
     const double x = _singles[i].x;
-    const auto* entries = pool.entries(_singles[i].where);
-    first += x * entries[0].value;
-    slots.add(
-        _slots.data(), *_past, x, [entries](std::size_t k) { return entries[k + 1].predictor; },
-        [entries](std::size_t k) { return entries[k].value; }, _singles[i].size - std::size_t{1});
+    const auto* values = pool.values(_singles[i].where);
+    first += x * values[0];
+    slots.add(changes, _slots.data(), *_past, x, pool.predictors(_singles[i].where) + 1, values,
+        _singles[i].size - std::size_t{1});
   }
   changes[0] += first;
 }
@@ -232,9 +236,7 @@ void past_predictions::add_timeline(
   changes[0] += x * values[0];
   if (_past->budget() != 0)
   {
-    _history->slots().add(
-        _slots.data(), *_past, x, [&predictors](std::size_t k) { return predictors[k]; },
-        [values](std::size_t k) { return values[k]; }, predictors.size());
+    _history->slots().add(changes, _slots.data(), *_past, x, predictors.data(), values, predictors.size());
     return;
   }
   const std::size_t n = past_rows(predictors, _past->rounds());

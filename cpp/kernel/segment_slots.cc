@@ -10,7 +10,7 @@ void segment_slots::label(const segments& past, range rounds, uint32_t slot)
 {
   for (uint32_t round = std::max(rounds.first, first_remembered(past)); round < rounds.end; ++round)
   {
-    _slot_of_round[round % RING] = slot;
+    _slot_of_round[round % RING] = static_cast<uint16_t>(slot);
   }
 }
 
@@ -68,6 +68,7 @@ void segment_slots::spread(const change_sums* sums, double* changes) const
 
 std::size_t segment_slots::bytes() const
 {
-  return (_slot_of_round.capacity() + _slots.capacity()) * sizeof(uint32_t) + _rounds.capacity() * sizeof(range);
+  return _slot_of_round.capacity() * sizeof(uint16_t) + _slots.capacity() * sizeof(uint32_t) +
+      _rounds.capacity() * sizeof(range);
 }
 }  // namespace opo_cmab

@@ -2,8 +2,10 @@
 
 #include "kernel/segments.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace opo_cmab
@@ -30,24 +32,36 @@ public:
   std::size_t size() const { return _rounds.size(); }
   std::size_t bytes() const;
 
-  /// Adds a timeline: x times the change from value(k) to value(k + 1) takes effect with round(k), in increasing order;
-  /// those of rounds that are not past are left out. \param sums of each slot
-  template <typename Round, typename Value>
-  void add(change_sums* sums, const segments& past, double x, const Round& round, const Value& value,
-      std::size_t count) const
+  /// Adds a timeline: x times the change from values[k] to values[k + 1] takes effect with rounds[k], in increasing
+  /// order; those of rounds that are not past are left out.
+  /// \param changes of each segment, at its start
+  /// \param sums of each slot, for all other changes
+  template <typename Value>
+  void add(double* __restrict changes, change_sums* sums, const segments& past, double x, const uint32_t* rounds,
+      const Value* __restrict values, std::size_t count) const
   {
     const uint32_t* starts = past.starts().data();
-    const uint32_t oldest = first_remembered(past);
-    double before = value(0);
+    const std::size_t most = std::min(count, past.size());
     std::size_t k = 0;
-    std::size_t segment = 0;
-    for (; k < count && round(k) < oldest; ++k)
+    // A weight that changes often does so in every segment, and the oldest segments hardly change. So most of what is
+    // old takes effect just where they start.
+    for (; k + TOGETHER <= most && std::memcmp(rounds + k, starts + k, TOGETHER * sizeof(uint32_t)) == 0; k += TOGETHER)
     {
-      while (starts[segment + 1] <= round(k)) { ++segment; }
-      add_change(sums[_slots[segment]], round(k), x, before, value(k + 1));
+      for (std::size_t i = k; i < k + TOGETHER; ++i)
+      {
+        changes[i] += x * (static_cast<double>(values[i + 1]) - static_cast<double>(values[i]));
+      }
     }
-    while (count > k && round(count - 1) >= past.rounds()) { --count; }
-    for (; k < count; ++k) { add_change(sums[_slot_of_round[round(k) % RING]], round(k), x, before, value(k + 1)); }
+    const uint32_t oldest = first_remembered(past);
+    double before = values[k];
+    std::size_t segment = k;
+    for (; k < count && rounds[k] < oldest; ++k)
+    {
+      while (starts[segment + 1] <= rounds[k]) { ++segment; }
+      add_change(sums[_slots[segment]], rounds[k], x, before, values[k + 1]);
+    }
+    while (count > k && rounds[count - 1] >= past.rounds()) { --count; }
+    for (; k < count; ++k) { add_change(sums[_slot_of_round[rounds[k] % RING]], rounds[k], x, before, values[k + 1]); }
   }
 
   /// Turns sums into changes from segment to segment: what takes effect within a segment counts for a part of it, and
@@ -64,13 +78,18 @@ private:
   };
   static range make_range(uint32_t first, uint32_t end) { return {first, end, 1. / (end - first)}; }
 
+  static constexpr std::size_t TOGETHER = 4;
   static constexpr uint32_t RING = 1 << 16;  ///< rounds whose slots are remembered; older ones are searched for
-  std::vector<uint32_t> _slot_of_round;
+  std::vector<uint16_t> _slot_of_round;      ///< small: they are looked up all over
   std::vector<uint32_t> _slots;  ///< of each segment
   std::vector<range> _rounds;    ///< of each slot
   uint32_t _free = 0;            ///< the slot of the next segment
 
-  static uint32_t first_remembered(const segments& past) { return past.rounds() > RING ? past.rounds() - RING : 0; }
+  static uint32_t first_remembered(const segments& past)
+  {
+    if (past.budget() >= UINT16_MAX) { return past.rounds(); }  // none: there are too many slots
+    return past.rounds() > RING ? past.rounds() - RING : 0;
+  }
   static void add_change(change_sums& sum, uint32_t round, double x, double& before, double after)
   {
     const double change = x * (after - before);

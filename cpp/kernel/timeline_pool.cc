@@ -34,7 +34,7 @@ uint32_t timeline_pool::allocate(uint32_t room)
   if (_used + size > CHUNK)
   {
     if (_chunks.size() >= UINT32_MAX / CHUNK) { throw std::length_error("the history of the weights is too large"); }
-    _chunks.emplace_back(new timeline_entry[CHUNK]);
+    _chunks.emplace_back(new chunk);
     _used = 0;
   }
   const uint32_t where = static_cast<uint32_t>(_chunks.size() - 1) * CHUNK + _used;
@@ -45,7 +45,11 @@ uint32_t timeline_pool::allocate(uint32_t room)
 uint32_t timeline_pool::insert(const timeline_entry* from, uint32_t size)
 {
   const uint32_t where = allocate(room_for(size));
-  std::copy_n(from, size, entries(where));
+  for (uint32_t k = 0; k < size; ++k)
+  {
+    predictors(where)[k] = from[k].predictor;
+    values(where)[k] = from[k].value;
+  }
   return where;
 }
 
@@ -58,17 +62,19 @@ uint32_t timeline_pool::append(uint32_t where, uint32_t size, timeline_entry ent
   if (full(size))
   {
     const uint32_t larger = allocate(room_for(size + 1));
-    std::copy_n(entries(where), size, entries(larger));
+    std::copy_n(predictors(where), size, predictors(larger));
+    std::copy_n(values(where), size, values(larger));
     erase(where, size);
     where = larger;
   }
-  entries(where)[size] = entry;
+  predictors(where)[size] = entry.predictor;
+  values(where)[size] = entry.value;
   return where;
 }
 
 std::size_t timeline_pool::bytes() const
 {
-  std::size_t total = _chunks.size() * CHUNK * sizeof(timeline_entry) + _chunks.capacity() * sizeof(_chunks[0]);
+  std::size_t total = _chunks.size() * sizeof(chunk) + _chunks.capacity() * sizeof(_chunks[0]);
   for (const auto& freed : _free) { total += sizeof(freed) + freed.capacity() * sizeof(uint32_t); }
   return total;
 }

@@ -30,14 +30,22 @@ public:
   /// Whether one more entry takes more room.
   static bool full(uint32_t size);
 
-  timeline_entry* entries(uint32_t where) { return &_chunks[where / CHUNK][where % CHUNK]; }
-  const timeline_entry* entries(uint32_t where) const { return &_chunks[where / CHUNK][where % CHUNK]; }
+  uint32_t* predictors(uint32_t where) { return &_chunks[where / CHUNK]->predictors[where % CHUNK]; }
+  const uint32_t* predictors(uint32_t where) const { return &_chunks[where / CHUNK]->predictors[where % CHUNK]; }
+  float* values(uint32_t where) { return &_chunks[where / CHUNK]->values[where % CHUNK]; }
+  const float* values(uint32_t where) const { return &_chunks[where / CHUNK]->values[where % CHUNK]; }
   std::size_t bytes() const;
 
 private:
   // Memory comes in chunks. Timelines of some sizes have the same room; what one leaves is kept for the next.
   static constexpr uint32_t CHUNK = 8192;  ///< entries
-  std::vector<std::unique_ptr<timeline_entry[]>> _chunks;
+  class chunk
+  {
+  public:
+    uint32_t predictors[CHUNK];
+    float values[CHUNK];
+  };
+  std::vector<std::unique_ptr<chunk>> _chunks;
   uint32_t _used = CHUNK;                    ///< entries of the last chunk
   std::vector<std::vector<uint32_t>> _free;  ///< of each room
 

@@ -174,17 +174,19 @@ void weight_history::to_pool(place& its, const cohort& line)
 void weight_history::append_alone(place& its, timeline_entry entry)
 {
   const uint32_t size = its.column;
-  auto* entries = _pool.entries(its.cohort);
-  if (entries[size - 1].predictor == entry.predictor)  // the round may have learnt before
+  if (_pool.predictors(its.cohort)[size - 1] == entry.predictor)  // the round may have learnt before
   {
-    entries[size - 1].value = entry.value;
+    _pool.values(its.cohort)[size - 1] = entry.value;
     return;
   }
   // Before it takes more room, which is worth trying now and then.
   const bool try_coarser = size % 16 == 0;
   if (is_long(size) || try_coarser)
   {
-    _entries.assign(entries, entries + size);
+    _entries.resize(size);
+    const auto* predictors = _pool.predictors(its.cohort);
+    const auto* values = _pool.values(its.cohort);
+    for (uint32_t k = 0; k < size; ++k) { _entries[k] = {predictors[k], values[k]}; }
     coarsen_timeline(_past, _entries, _coarse);
     if (_coarse.size() < size)
     {
