@@ -127,7 +127,7 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
       uint64_t weight = 0;
       good = in.read(&weight) && _index.find(weight) == NONE;
       if (!good) { break; }
-      add(weight, {cohort_number, column, 0, members == 1 ? 1U : 0U});
+      add(weight, {cohort_number, column, members == 1 ? 1U : 0U});
       for (std::size_t row = 0; good && row < line.rows(); ++row) { good = in.read(&line.at(row, column)); }
     }
     if (good && members == 1 && pooled())

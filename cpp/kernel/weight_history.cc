@@ -56,8 +56,10 @@ uint32_t weight_history::add(uint64_t weight, place where)
   _index.insert(weight, number);
   make_room(_weights);
   make_room(_places);
+  make_room(_seen);
   _weights.push_back(weight);
   _places.push_back(where);
+  _seen.push_back(_call);
   return number;
 }
 
@@ -86,7 +88,11 @@ cohort& weight_history::add_cohort()
 
 void weight_history::record(const std::vector<change>& changes)
 {
-  ++_calls;
+  if (++_call == 0)
+  {
+    std::fill(_seen.begin(), _seen.end(), uint8_t{0});
+    _call = 1;
+  }
   const uint32_t predictor = _past.rounds() + 1;
   std::vector<uint32_t> new_numbers;
   _new.clear();
@@ -97,13 +103,13 @@ void weight_history::record(const std::vector<change>& changes)
     const uint32_t number = number_of(change.weight);
     if (number == NONE)
     {
-      new_numbers.push_back(add(change.weight, {next_cohort(), static_cast<uint32_t>(_new.size()), _calls, 0}));
+      new_numbers.push_back(add(change.weight, {next_cohort(), static_cast<uint32_t>(_new.size()), 0}));
       _new.push_back(change);
       continue;
     }
+    if (_seen[number] == _call) { continue; }
+    _seen[number] = _call;
     auto& place = _places[number];
-    if (place.seen == _calls) { continue; }
-    place.seen = _calls;
     if (place.alone != 0 && pooled()) { append_alone(place, {predictor, change.after}); }
     else { _changed.add(place.cohort, number, change.after); }
   }
@@ -285,7 +291,7 @@ std::size_t weight_history::entries() const
 
 std::size_t weight_history::bytes() const
 {
-  std::size_t total = _index.bytes() + _weights.capacity() * sizeof(uint64_t) + _places.capacity() * sizeof(place) +
+  std::size_t total = _index.bytes() + _weights.capacity() * sizeof(uint64_t) + _places.capacity() * sizeof(place) + _seen.capacity() +
       _cohorts.capacity() * sizeof(cohort) + _free_cohorts.capacity() * sizeof(uint32_t) + _pool.bytes() +
       _slots.bytes();
   for (const auto& line : _cohorts)

@@ -31,10 +31,9 @@ public:
   class place
   {
   public:
-    uint32_t cohort;  ///< or, if it is alone and they are pooled, where in the pool
-    uint32_t column;  ///< or how many entries it has there
-    uint32_t seen;    ///< by which call of record last
-    uint32_t alone;   ///< 1 if no other weight has the same timeline
+    uint32_t cohort;       ///< or, if it is alone and they are pooled, where in the pool
+    uint32_t column : 31;  ///< or how many entries it has there
+    uint32_t alone : 1;    ///< 1 if no other weight has the same timeline
   };
 
   /// \param budget the largest number of segments that the past is kept in; 0: every round by itself
@@ -84,6 +83,7 @@ private:
   weight_index _index;
   std::vector<uint64_t> _weights;  ///< in the order that they were first changed in: by their numbers
   std::vector<place> _places;
+  std::vector<uint8_t> _seen;  ///< by which call of record last: its number, from 1 to 255 and again
   std::vector<cohort> _cohorts;
   std::vector<uint32_t> _free_cohorts;  ///< which have no members
   timeline_pool _pool;
@@ -91,7 +91,7 @@ private:
   mutable bool _in_order = true;  ///< whether weights are looked up in the order of their numbers
 
   // For record:
-  uint32_t _calls = 0;
+  uint8_t _call = 0;
   cohort_entries _changed;  ///< the weight's number, its value
   std::vector<change> _new;
   std::vector<timeline_entry> _entries;
