@@ -132,7 +132,7 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
     }
     if (good && members == 1 && pooled())
     {
-      to_pool(_places.back(), line);
+      to_pool(_places.back(), line, 0);
       _cohorts.pop_back();
     }
   }

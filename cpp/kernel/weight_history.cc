@@ -170,10 +170,10 @@ const std::vector<timeline_entry>& weight_history::entries_of(const cohort& line
   return _entries;
 }
 
-void weight_history::to_pool(place& its, const cohort& line)
+void weight_history::to_pool(place& its, const cohort& line, uint32_t column)
 {
   its.column = static_cast<uint32_t>(line.rows());
-  its.cohort = _pool.insert(entries_of(line, 0).data(), its.column);
+  its.cohort = _pool.insert(entries_of(line, column).data(), its.column);
 }
 
 /// One more entry of a timeline in the pool.
@@ -222,7 +222,7 @@ uint32_t weight_history::split(uint32_t from, const cohort_entries::group& leavi
   {
     cohort line;
     line.start(_cohorts[from], columns);
-    to_pool(_places[leaving.entries[0].member], line);
+    to_pool(_places[leaving.entries[0].member], line, 0);
   }
   else
   {
@@ -232,7 +232,7 @@ uint32_t weight_history::split(uint32_t from, const cohort_entries::group& leavi
   auto& source = _cohorts[from];
   for (const auto column : columns) { source.members[column] = NONE; }
   source.size -= columns.size();
-  if (2 * source.size < source.members.size() || source.size == 1) { compact(from); }
+  if (2 * source.size < source.members.size() || is_small(source.size)) { compact(from); }
   return to;
 }
 
@@ -250,11 +250,14 @@ void weight_history::compact(uint32_t number)
   cohort compacted;
   compacted.start(line, columns);
   line = std::move(compacted);
-  if (line.size != 1) { return; }
-  auto& place = _places[line.members[0]];
-  place.alone = 1;
+  if (!is_small(line.size)) { return; }
+  for (uint32_t column = 0; column < line.size; ++column)
+  {
+    auto& place = _places[line.members[column]];
+    place.alone = 1;
+    if (pooled()) { to_pool(place, line, column); }
+  }
   if (!pooled()) { return; }
-  to_pool(place, line);
   line = cohort();
   _free_cohorts.push_back(number);
 }

@@ -78,6 +78,7 @@ public:
 
 private:
   static constexpr uint32_t MOST_POOLED = 4000;  ///< so that no timeline has too many entries for the pool
+  static constexpr std::size_t SMALL = 8;  ///< rests of cohorts up to this are better off in the pool
   segments _past;
   segment_slots _slots;
   weight_index _index;
@@ -107,6 +108,7 @@ private:
   void add_new(const std::vector<change>& changes, std::vector<uint32_t> numbers);
   uint32_t split(uint32_t from, const cohort_entries::group& leaving);
   void compact(uint32_t number);
+  bool is_small(std::size_t members) const { return members == 1 || (pooled() && members <= SMALL); }
   bool is_long(std::size_t entries) const
   {
     return _past.budget() != 0 && 2 * entries > 3 * std::size_t{_past.budget()};
@@ -114,7 +116,7 @@ private:
   void coarsen(cohort& line);
 
   const std::vector<timeline_entry>& entries_of(const cohort& line, uint32_t column);
-  void to_pool(place& its, const cohort& line);
+  void to_pool(place& its, const cohort& line, uint32_t column);
   void append_alone(place& its, timeline_entry entry);
 };
 }  // namespace opo_cmab
