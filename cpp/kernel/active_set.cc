@@ -3,6 +3,7 @@
 #include "kernel/optimistic_loss.h"
 #include "kernel/vectorized.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace
@@ -107,7 +108,14 @@ void active_set::step(recursion& all, const double* losses, std::size_t stride, 
 {
   double drops[STRETCH];  // of the largest log-weight, by round
   const stretch_input input = {losses, stride, half_betas, drops, _powers.data(), _settings.eta, _settings.decay};
-  for (std::size_t a = 0; a < all.actions; ++a) { _is_active[a] = all.pi[a] > 0. ? 1 : 0; }
+  std::size_t active = 0;
+  for (std::size_t a = 0; a < all.actions; ++a)
+  {
+    _is_active[a] = all.pi[a] > 0. ? 1 : 0;
+    active += _is_active[a];
+  }
+  // With most of them active, we step all: the others would often come in and have the stretch repeated.
+  if (2 * active > all.actions) { std::fill(_is_active.begin(), _is_active.end(), char{1}); }
   do {
     _active.clear();
     _others.clear();
