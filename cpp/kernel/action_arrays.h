@@ -42,13 +42,15 @@ private:
   lanes _values[SIZE];
 };
 
-/// An eta above this is large: exp(-eta) may underflow.
-constexpr double LARGE_ETA = 600.;
+/// An eta above this is large: 2^-eta may underflow.
+constexpr double LARGE_ETA = 900.;
 
-/// One exact round of the recursion. Its probabilities come from log-weights relative to the largest of the round
-/// before, so that nothing waits for the largest of this one. That is safe: the largest falls by at most eta.
+/// One exact round of the recursion, with logarithms to base 2. Its probabilities come from log-weights relative to the
+/// largest of the round before, so that nothing waits for the largest of this one. That is safe: the largest falls by
+/// at most eta.
 /// \param real 1 for actions, 0 for padding
 /// \param size of the arrays, in lanes
+/// \param eta times log2(e)
 /// \param drop of the largest log-weight in the round before; set to that in this round
 template <bool ETA_IS_LARGE, typename Array>
 OPO_CMAB_INLINE void step_round(Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size,
@@ -70,9 +72,9 @@ OPO_CMAB_INLINE void step_round(Array& pi, Array& log_weights, Array& counts, co
   lanes totals = none;
   for (std::size_t i = 0; i < size; ++i)
   {
-    const lanes p = exp_of_negative(max(log_weights.get(i) + shift, none + LEAST_EXPONENT));
+    const lanes p = exp2_of_negative(max(log_weights.get(i) + shift, none + HIDDEN_LEAST_EXPONENT));
     pi.set(i, p);
-    totals += p * real.get(i);
+    totals += i + 1 < size ? p : p * real.get(i);
   }
   const double scale = 1. / sum(totals);
   for (std::size_t i = 0; i < size; ++i) { pi.set(i, pi.get(i) * scale); }

@@ -10,8 +10,8 @@ namespace opo_cmab
 template <typename Lanes>
 OPO_CMAB_INLINE Lanes optimistic_loss(Lanes loss, Lanes bonus)
 {
-  const Lanes zero = {};
-  const Lanes one = zero + 1;
+  const Lanes zero = Lanes{} + HIDDEN_ZERO;
+  const Lanes one = Lanes{} + HIDDEN_ONE;
   return min(max(loss - min(bonus, one), zero), one);
 }
 

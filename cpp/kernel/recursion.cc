@@ -25,17 +25,19 @@ template <bool ETA_IS_LARGE, typename Array>
 OPO_CMAB_INLINE void step_rounds(
     Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size, const round_input& input)
 {
+  constexpr double LOG_2 = 1. / LOG2_E;
+  for (std::size_t i = 0; i < size; ++i) { log_weights.set(i, log_weights.get(i) * LOG2_E); }
   double drop = 0.;
   for (std::size_t k = 0; k < input.rounds; ++k)
   {
     step_round<ETA_IS_LARGE>(pi, log_weights, counts, real, size, input.losses + k * size * LANES, input.half_betas[k],
-        input.decay, input.eta, drop);
-    input.drops[k] = drop;
+        input.decay, input.eta * LOG2_E, drop);
+    input.drops[k] = drop * LOG_2;
   }
   const lanes none = {};
   for (std::size_t i = 0; i < size; ++i)
   {
-    const lanes w = log_weights.get(i) + drop;
+    const lanes w = (log_weights.get(i) + drop) * LOG_2;
     log_weights.set(i, w);
     pi.set(i, w > NEGLIGIBLE ? pi.get(i) : none);
   }
@@ -50,7 +52,7 @@ OPO_CMAB_INLINE void step_arrays(
   Array w(log_weights);
   Array c(counts);
   const Array r(real);
-  if (input.eta > LARGE_ETA) { step_rounds<true>(p, w, c, r, size, input); }
+  if (input.eta * LOG2_E > LARGE_ETA) { step_rounds<true>(p, w, c, r, size, input); }
   else { step_rounds<false>(p, w, c, r, size, input); }
   p.write(pi);
   w.write(log_weights);
