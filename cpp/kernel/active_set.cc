@@ -114,8 +114,8 @@ void active_set::step(recursion& all, const double* losses, std::size_t stride, 
     _is_active[a] = all.pi[a] > 0. ? 1 : 0;
     active += _is_active[a];
   }
-  // With most of them active, we step all: the others would often come in and have the stretch repeated.
-  if (2 * active > all.actions) { std::fill(_is_active.begin(), _is_active.end(), char{1}); }
+  // With many active, the others would often become so too, and have us repeat the stretch.
+  if (3 * active > all.actions) { std::fill(_is_active.begin(), _is_active.end(), char{1}); }
   do {
     _active.clear();
     _others.clear();
@@ -144,10 +144,14 @@ void active_set::step_active(
   }
   _active_recursion.start(all, _active);
   const std::size_t size = _active_recursion.pi.size();
-  for (std::size_t i = 0; i < size; ++i)
+  for (std::size_t i = 0; i < size; i += LANES)
   {
-    const double* own = losses + _active[i < _active.size() ? i : 0] * stride;
-    for (std::size_t k = 0; k < STRETCH; ++k) { _active_losses[k * size + i] = own[k]; }
+    const double* own[LANES];
+    for (std::size_t j = 0; j < LANES; ++j) { own[j] = losses + _active[i + j < _active.size() ? i + j : 0] * stride; }
+    for (std::size_t k = 0; k < STRETCH; ++k)
+    {
+      store(&_active_losses[k * size + i], lanes{own[0][k], own[1][k], own[2][k], own[3][k]});
+    }
   }
   _active_recursion.step(_active_losses.data(), half_betas, STRETCH, _settings.decay, _settings.eta, drops);
 }

@@ -10,12 +10,12 @@ namespace opo_cmab
 {
 /// Steps through a whole stretch of rounds, exactly. With good learning rates few actions are active (NEGLIGIBLE,
 /// width.h), mostly one. So we step only the active ones, without any exponential if there is one, and advance the
-/// inactive ones over the whole stretch in one go. If one of them became active, we repeat the stretch with it. If most
-/// actions are active, we step all.
+/// inactive ones over the whole stretch in one go. If one of them became active, we repeat the stretch with it. If a
+/// third of the actions are active, we step all.
 class active_set
 {
 public:
-  static constexpr std::size_t STRETCH = 32;
+  static constexpr std::size_t STRETCH = 64;
 
   void start(const policy_settings& settings, std::size_t actions);
 
