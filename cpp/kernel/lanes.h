@@ -27,7 +27,8 @@ OPO_CMAB_INLINE lanes load(const double* from)
 
 OPO_CMAB_INLINE void store(double* to, lanes x) { std::memcpy(to, &x, sizeof(x)); }
 
-/// Numbers whose values the compiler must not see: from min and max with a constant GCC makes two instructions, not one.
+/// Numbers whose values the compiler must not see: from min and max with a constant GCC makes two instructions, not
+/// one.
 extern const float HIDDEN_ZERO;
 extern const float HIDDEN_ONE;
 extern const float HIDDEN_LEAST_EXPONENT;
@@ -102,8 +103,8 @@ OPO_CMAB_INLINE lanes exp2_of_negative(lanes x)
   const lanes r2 = r * r;
   const lanes r4 = r2 * r2;
   const lanes to_3 = (1. + r * 0.6931471805599462) + r2 * (0.24022650695910075 + r * 0.05550410866465154);
-  const lanes to_7 = (0.009618129107618658 + r * 0.001333355820082724) +
-      r2 * (0.0001540353042479538 + r * 1.52526729004753e-05);
+  const lanes to_7 =
+      (0.009618129107618658 + r * 0.001333355820082724) + r2 * (0.0001540353042479538 + r * 1.52526729004753e-05);
   const lanes to_10 = (1.3215451619146607e-06 + r * 1.0205910984889862e-07) + r2 * 7.070981083365768e-09;
   const lanes exp2_r = to_3 + r4 * (to_7 + r4 * to_10);
   // Times 2^n: n, which is in the lowest bits, is added to the exponent.

@@ -81,9 +81,9 @@ private:
   static constexpr std::size_t TOGETHER = 4;
   static constexpr uint32_t RING = 1 << 16;  ///< rounds whose slots are remembered; older ones are searched for
   std::vector<uint16_t> _slot_of_round;      ///< small: they are looked up all over
-  std::vector<uint32_t> _slots;  ///< of each segment
-  std::vector<range> _rounds;    ///< of each slot
-  uint32_t _free = 0;            ///< the slot of the next segment
+  std::vector<uint32_t> _slots;              ///< of each segment
+  std::vector<range> _rounds;                ///< of each slot
+  uint32_t _free = 0;                        ///< the slot of the next segment
 
   static uint32_t first_remembered(const segments& past)
   {

@@ -5,12 +5,6 @@
 
 namespace
 {
-/// Makes room for one more, a quarter more than there are rather than as many again.
-template <typename T>
-void make_room(std::vector<T>& values)
-{
-  if (values.size() == values.capacity()) { values.reserve(values.size() + values.size() / 4 + 16); }
-}
 using opo_cmab::segments;
 using opo_cmab::timeline_entry;
 
@@ -54,7 +48,6 @@ uint32_t weight_history::add(uint64_t weight, place where)
 {
   const auto number = static_cast<uint32_t>(_weights.size());
   _index.insert(weight, number);
-  make_room(_weights);
   make_room(_places);
   make_room(_seen);
   _weights.push_back(weight);
@@ -294,7 +287,7 @@ std::size_t weight_history::entries() const
 
 std::size_t weight_history::bytes() const
 {
-  std::size_t total = _index.bytes() + _weights.capacity() * sizeof(uint64_t) + _places.capacity() * sizeof(place) + _seen.capacity() +
+  std::size_t total = _index.bytes() + _weights.bytes() + _places.capacity() * sizeof(place) + _seen.capacity() +
       _cohorts.capacity() * sizeof(cohort) + _free_cohorts.capacity() * sizeof(uint32_t) + _pool.bytes() +
       _slots.bytes();
   for (const auto& line : _cohorts)

@@ -78,11 +78,11 @@ public:
 
 private:
   static constexpr uint32_t MOST_POOLED = 4000;  ///< so that no timeline has too many entries for the pool
-  static constexpr std::size_t SMALL = 8;  ///< rests of cohorts up to this are better off in the pool
+  static constexpr std::size_t SMALL = 8;        ///< rests of cohorts up to this are better off in the pool
   segments _past;
   segment_slots _slots;
   weight_index _index;
-  std::vector<uint64_t> _weights;  ///< in the order that they were first changed in: by their numbers
+  weight_list _weights;  ///< in the order that they were first changed in: by their numbers
   std::vector<place> _places;
   std::vector<uint8_t> _seen;  ///< by which call of record last: its number, from 1 to 255 and again
   std::vector<cohort> _cohorts;

@@ -8,6 +8,37 @@ namespace opo_cmab
 {
 constexpr uint32_t NONE = UINT32_MAX;  ///< no weight, or no cohort
 
+/// Makes room for one more, a quarter more than there are rather than as many again.
+template <typename T>
+void make_room(std::vector<T>& values)
+{
+  if (values.size() == values.capacity()) { values.reserve(values.size() + values.size() / 4 + 16); }
+}
+
+/// Weights by their numbers, in 4 bytes each while they are below 2^32.
+class weight_list
+{
+public:
+  std::size_t size() const { return _low.size(); }
+  uint64_t operator[](std::size_t i) const { return _low[i] | (_high.empty() ? 0 : uint64_t{_high[i]} << 32); }
+  void push_back(uint64_t weight)
+  {
+    const auto high = static_cast<uint32_t>(weight >> 32);
+    if (high != 0 || !_high.empty())
+    {
+      _high.resize(_low.size());
+      _high.push_back(high);
+    }
+    make_room(_low);
+    _low.push_back(static_cast<uint32_t>(weight));
+  }
+  std::size_t bytes() const { return (_low.capacity() + _high.capacity()) * sizeof(uint32_t); }
+
+private:
+  std::vector<uint32_t> _low;
+  std::vector<uint32_t> _high;  ///< empty if all are 0
+};
+
 /// From a weight to its number in the history. Every prediction looks up every feature. A hash table with open
 /// addressing, or a plain array if that takes less memory.
 class weight_index
