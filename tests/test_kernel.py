@@ -62,6 +62,18 @@ def test_an_action_whose_probability_underflowed_comes_back():
     assert _kernel.policy(predictions, eta=100, beta=0)[1] == pytest.approx(1)
 
 
+def test_an_absurd_prediction_does_not_keep_an_action_out_for_ever():
+    """A bonus of at most 1 would never outweigh a prediction of 255, and nothing would be learnt that corrects it."""
+    rounds = 3000
+    absurd, high = (np.tile([0.3, loss], (rounds, 1)) for loss in (255.0, reference.LARGEST_LOSS))
+    replay = {"eta": 20.0, "gamma": 1.0, "decay": 0.8}
+    assert (bounded_policy(absurd, 64, **replay) == bounded_policy(high, 64, **replay)).all()
+    assert (_kernel.policy(absurd, **replay) == _kernel.policy(high, **replay)).all()
+    plays = _kernel.policies(absurd, **replay).sum(axis=0)
+    # It is played until its bonus falls to 2 - 0.3 = 1.7.
+    assert plays[1] == pytest.approx(np.sqrt(rounds / 2) / 2 / 1.7, rel=0.1)
+
+
 @pytest.mark.parametrize("eta", [1e2, 1e6])
 @pytest.mark.parametrize("bonus", [{"gamma": 0.1}, {"beta": 300}])
 def test_probabilities_are_finite_and_sum_to_1_after_100000_rounds(eta, bonus):

@@ -5,6 +5,7 @@
 #include "kernel/weight_history.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -48,7 +49,9 @@ public:
     const std::size_t actions = predict(weights, values, now);
     const std::size_t size = _history.past().size();
     std::vector<double> losses(size * actions);
-    _predictions.take(size, {}, losses.data(), size);
+    opo_cmab::loss_map as_they_are;
+    as_they_are.largest = HUGE_VAL;
+    _predictions.take(size, as_they_are, losses.data(), size);
     if (weights.ndim() == 1) { return matrix(static_cast<py::ssize_t>(size), losses.data()); }
     matrix result({size, actions});
     for (std::size_t i = 0; i < losses.size(); ++i)

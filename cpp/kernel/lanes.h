@@ -31,6 +31,7 @@ OPO_CMAB_INLINE void store(double* to, lanes x) { std::memcpy(to, &x, sizeof(x))
 /// one.
 extern const float HIDDEN_ZERO;
 extern const float HIDDEN_ONE;
+extern const float HIDDEN_LARGEST_LOSS;
 extern const float HIDDEN_LEAST_EXPONENT;
 
 template <typename Lanes>

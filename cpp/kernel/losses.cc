@@ -18,20 +18,20 @@ OPO_CMAB_INLINE lanes sigmoid(lanes margin)
 }
 
 template <bool LOGISTIC>
-OPO_CMAB_INLINE lanes to_loss(lanes prediction, const loss_map::piece& piece)
+OPO_CMAB_INLINE lanes to_loss(lanes prediction, const loss_map::piece& piece, double largest)
 {
-  return piece.offset + piece.scale * (LOGISTIC ? sigmoid(prediction) : prediction);
+  return min(piece.offset + piece.scale * (LOGISTIC ? sigmoid(prediction) : prediction), lanes{} + largest);
 }
 
 template <bool LOGISTIC>
-OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map::piece& piece)
+OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map::piece& piece, double largest)
 {
   std::size_t i = 0;
-  for (; i + LANES <= size; i += LANES) { store(values + i, to_loss<LOGISTIC>(load(values + i), piece)); }
+  for (; i + LANES <= size; i += LANES) { store(values + i, to_loss<LOGISTIC>(load(values + i), piece, largest)); }
   if (i == size) { return; }
   double rest[LANES] = {};
   std::copy_n(values + i, size - i, rest);
-  store(rest, to_loss<LOGISTIC>(load(rest), piece));
+  store(rest, to_loss<LOGISTIC>(load(rest), piece, largest));
   std::copy_n(rest, size - i, values + i);
 }
 }  // namespace
@@ -46,8 +46,8 @@ void to_losses(double* values, std::size_t size, std::size_t first, const loss_m
   {
     while (piece->end <= first + i) { ++piece; }
     const std::size_t end = std::min(size, piece->end - first);
-    if (map.logistic) { map_piece<true>(values + i, end - i, *piece); }
-    else { map_piece<false>(values + i, end - i, *piece); }
+    if (map.logistic) { map_piece<true>(values + i, end - i, *piece, map.largest); }
+    else { map_piece<false>(values + i, end - i, *piece, map.largest); }
     i = end;
   }
 }

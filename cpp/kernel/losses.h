@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernel/width.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,6 +22,7 @@ public:
   };
 
   bool logistic = false;
+  double largest = LARGEST_LOSS;  ///< larger losses count as this
   std::vector<piece> pieces = {{SIZE_MAX, 0., 1.}};  ///< from oldest to newest
 };
 

@@ -6,17 +6,18 @@
 
 namespace opo_cmab
 {
-/// The optimistic loss clip(loss - b, 0, 1) with b = min(1, bonus)
+/// The optimistic loss clip(loss - b, 0, 1) with b = min(LARGEST_LOSS, bonus), for a loss of at most LARGEST_LOSS
 template <typename Lanes>
 OPO_CMAB_INLINE Lanes optimistic_loss(Lanes loss, Lanes bonus)
 {
   const Lanes zero = Lanes{} + HIDDEN_ZERO;
   const Lanes one = Lanes{} + HIDDEN_ONE;
-  return min(max(loss - min(bonus, one), zero), one);
+  const Lanes largest_bonus = Lanes{} + HIDDEN_LARGEST_LOSS;
+  return min(max(loss - min(bonus, largest_bonus), zero), one);
 }
 
 inline double optimistic_loss(double loss, double bonus)
 {
-  return std::min(1., std::max(0., loss - std::min(bonus, 1.)));  // 0 for NaN, as above
+  return std::min(1., std::max(0., loss - std::min(bonus, LARGEST_LOSS)));  // 0 for NaN, as above
 }
 }  // namespace opo_cmab

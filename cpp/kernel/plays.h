@@ -100,7 +100,7 @@ OPO_CMAB_INLINE typename play_block<Real>::vector newton_step(
     const vector rest = b.losses - bonus;
     const vector squared = count * count;
     const vector inverse_slope = squared / (squared + bend * x);
-    b.inverse_slopes = bonus < one ? (rest > none ? (rest < one ? inverse_slope : one) : one) : one;
+    b.inverse_slopes = bonus < Real(LARGEST_LOSS) ? (rest > none ? (rest < one ? inverse_slope : one) : one) : one;
     b.residuals = b.log_shares + f.eta * optimistic_loss(b.losses, bonus) - b.decayed;
     const vector gain = x * b.inverse_slopes;
     reached += x - gain * b.residuals;

@@ -48,7 +48,8 @@ void policy::pad(std::size_t begin, std::size_t end)
 void policy::step(const double* losses)
 {
   const uint32_t one = 1;
-  _segment_step.step(_recursion, losses, 1, _k++, &one, 1);
+  for (std::size_t a = 0; a < _recursion.actions; ++a) { _losses[a] = std::min(LARGEST_LOSS, losses[a]); }
+  _segment_step.step(_recursion, _losses.data(), 1, _k++, &one, 1);
 }
 
 /// Steps through a block of rounds.
@@ -80,7 +81,7 @@ void policy::step_observed(const step_observer& observer)
     for (std::size_t a = 0; a < n; ++a) { losses[a] = _losses[a * BLOCK + i]; }
     const double half_beta = _settings.half_beta(static_cast<double>(_k), n);
     std::copy_n(_recursion.pi.begin(), n, pi.begin());
-    for (std::size_t a = 0; a < n; ++a) { bonuses[a] = std::min(1., half_beta / _recursion.counts[a]); }
+    for (std::size_t a = 0; a < n; ++a) { bonuses[a] = std::min(LARGEST_LOSS, half_beta / _recursion.counts[a]); }
     _segment_step.step(_recursion, losses.data(), 1, _k, &_lengths[i], 1);
     if (_lengths[i] > 1) { _segment_step.bonuses(_recursion, bonuses.data()); }
     observer(_k - 1, _lengths[i], losses.data(), bonuses.data(), pi.data());

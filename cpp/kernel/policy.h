@@ -30,7 +30,7 @@ public:
   void start(const policy_settings& settings, std::size_t actions);
 
   /// pi_k -> pi_{k+1}, for k = 1, 2, ..
-  /// \param losses by action: f_k(c, a), mapped to [0, 1] but not clipped
+  /// \param losses by action: f_k(c, a), mapped to [0, 1] but not clipped (above LARGEST_LOSS they count as that)
   void step(const double* losses);
 
   /// Steps through the past, one step per segment: exactly for a segment of one round, by segment_step.h for a longer

@@ -39,7 +39,8 @@ void step_group(policy_batch::action_state* states, std::size_t actions, const d
     const double* f = predictions + static_cast<std::size_t>(rows[a]) * row_size;
     for (std::size_t i = 0; i < GROUP; i += LANES)
     {
-      const lanes loss = optimistic_loss(load(f + i), step.half_beta * load(scales + i) * load(s.inverse_count + i));
+      const lanes prediction = min(load(f + i), none + LARGEST_LOSS);
+      const lanes loss = optimistic_loss(prediction, step.half_beta * load(scales + i) * load(s.inverse_count + i));
       const lanes w = step.decay * load(s.log_weight + i) - step.eta * loss;
       store(s.log_weight + i, w);
       top[i / LANES] = max(top[i / LANES], w);

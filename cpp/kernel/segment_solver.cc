@@ -194,7 +194,7 @@ void segment_solver<Real>::bonuses(const recursion& all, double* result) const
   for (std::size_t a = 0; a < _actions; ++a)
   {
     const double plays = all.pi[a] * f.rounds;
-    result[a] = std::min(1., f.half_beta / (all.counts[a] - (1. - f.before) * plays));
+    result[a] = std::min(LARGEST_LOSS, f.half_beta / (all.counts[a] - (1. - f.before) * plays));
   }
 }
 

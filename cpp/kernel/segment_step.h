@@ -15,7 +15,7 @@ namespace opo_cmab
 /// segment leads to is the one that is played in it,
 ///
 ///     x(a) / h ~ exp(w(a)),   w(a) = decay^h log pi(a) - eta S clip(f(a) - b(a), 0, 1),
-///     b(a) = min(1, (beta_{k + m} / 2) / (1 + N(a) + x(a) m / h)),
+///     b(a) = min(LARGEST_LOSS, (beta_{k + m} / 2) / (1 + N(a) + x(a) m / h)),
 ///
 /// S and m as in length_factors: plays come to where the optimistic losses of all actions that are played are nearly
 /// the same, as water finds its level. The more an action is played, the higher its optimistic loss, so there is one

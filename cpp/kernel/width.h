@@ -13,8 +13,12 @@ constexpr std::size_t FLOAT_LANES = 8;
 /// the distance from 1 to the next double, so the probability of an inactive action changes no sum.
 constexpr double NEGLIGIBLE = -37.;
 
-/// A loss that stays the largest whatever the bonus.
-constexpr double WORST_LOSS = 2.;
+/// Losses and bonuses above this count as this. The paper has both in [0, 1], and there this changes nothing. But a
+/// regression can predict 100 for an action that it hardly knows; a bonus of at most 1 would never outweigh that.
+constexpr double LARGEST_LOSS = 2.;
+
+/// The loss of padding: it stays the largest whatever the bonus.
+constexpr double WORST_LOSS = LARGEST_LOSS + 1.;
 
 inline std::size_t up_to_multiple(std::size_t count, std::size_t of) { return (count + of - 1) / of * of; }
 inline std::size_t up_to_lanes(std::size_t count) { return up_to_multiple(count, LANES); }

@@ -32,10 +32,12 @@ class Explanation:
 
     $$
     \begin{split}
-    b_k(a) &= \min\{1, (\beta_k / 2) / (1 + N_k(a))\}, \quad N_k(a) = \sum_{i<k} \pi_i(a), \\
+    b_k(a) &= \min\{2, (\beta_k / 2) / (1 + N_k(a))\}, \quad N_k(a) = \sum_{i<k} \pi_i(a), \\
     \pi_{k+1}(a) &\propto \pi_k(a)^{\text{decay}} \exp(-\eta \, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
     \end{split}
     $$
+
+    A prediction above 2 counts as 2, so that an action with an absurd prediction can be tried again.
 
     Arrays have a row for each step and a column for each action. A step is a past round or, with ``--opo_budget``, one
     or more rounds with averaged models.
@@ -44,7 +46,7 @@ class Explanation:
     first_round: NDArray[np.int64]  #: the first past round of each step, counted from 0
     rounds: NDArray[np.int64]  #: the number of past rounds in each step; 1 without a budget
     actions: NDArray[np.int64]  #: the number of each column's action: all, or the ones left by earlier slots
-    cost: NDArray[np.float64]  #: predicted by the step's model, in the unit of your costs
+    cost: NDArray[np.float64]  #: predicted by the step's model, in the unit of your costs; at most a width above the range
     bonus: NDArray[np.float64]  #: for exploration, as a share of the cost range
     optimistic_loss: NDArray[np.float64]  #: the cost mapped to [0, 1], minus the bonus, clipped to [0, 1]
     cost_range: tuple[float, float]  #: the cost range in use; nan until it is known

@@ -51,7 +51,7 @@ class OPOLearner:
 
     $$
     \begin{split}
-    b_k(a) &= \min\{1, \tfrac{\beta_k / 2}{1 + \sum_{i<k} \pi_i(a)}\}, \qquad \beta_k = \gamma \sqrt{k / |A|} \\
+    b_k(a) &= \min\{2, \tfrac{\beta_k / 2}{1 + \sum_{i<k} \pi_i(a)}\}, \qquad \beta_k = \gamma \sqrt{k / |A|} \\
     \pi_{k+1}(a) &\propto \pi_k(a)^{\text{decay}} \exp(-\eta\, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
     \end{split}
     $$

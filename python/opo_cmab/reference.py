@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["averages", "bounded_policy", "policies", "policy", "segment_starts", "uccb"]
+__all__ = ["LARGEST_LOSS", "averages", "bounded_policy", "policies", "policy", "segment_starts", "uccb"]
+
+#: Predictions and bonuses above this count as this. The paper has both in [0, 1], and there this changes nothing. But a
+#: regression can predict 100 for an action that it hardly knows; a bonus of at most 1 would never outweigh that.
+LARGEST_LOSS = 2.0
 
 
 def policies(
@@ -31,14 +35,14 @@ def policies(
     """
     if (gamma is None) == (beta is None):
         raise ValueError("give one of gamma and beta")
-    f = np.asarray(predictions, dtype=float)
+    f = np.minimum(predictions, LARGEST_LOSS)
     rounds, actions = f.shape
     log_pi = np.full(actions, -np.log(actions))  # pi_1 is uniform
     played = np.zeros(actions)  # sum_{i<k} pi_i(c, a)
     result = [np.exp(log_pi)]
     for k in range(1, rounds + 1):
         beta_k = beta if beta is not None else gamma * np.sqrt(k / actions)
-        bonus = np.minimum(1, (beta_k / 2) / (1 + played))  # equation (1)
+        bonus = np.minimum(LARGEST_LOSS, (beta_k / 2) / (1 + played))  # equation (1)
         optimistic_loss = np.clip(f[k - 1] - bonus, 0, 1)
         played += result[-1]
         log_pi = decay * log_pi - eta * optimistic_loss  # policy improvement
@@ -148,7 +152,7 @@ def bounded_policy(
     \begin{split}
     x(a) / h &\propto \exp(w(a)) \\
     w(a) &= \text{decay}^h \log \pi(a) - \eta S\, \mathrm{clip}(f(a) - b(a), 0, 1) \\
-    b(a) &= \min\{1, (\beta_{k+m} / 2) / (1 + N(a) + x(a) m / h)\}
+    b(a) &= \min\{2, (\beta_{k+m} / 2) / (1 + N(a) + x(a) m / h)\}
     \end{split}
     $$
 
@@ -161,7 +165,7 @@ def bounded_policy(
     """
     if (gamma is None) == (beta is None):
         raise ValueError("give one of gamma and beta")
-    f, edges = np.asarray(averages, dtype=float), np.asarray(starts).astype(int)
+    f, edges = np.minimum(averages, LARGEST_LOSS), np.asarray(starts).astype(int)
     actions = f.shape[1]
     log_weights, pi, count = np.zeros(actions), np.full(actions, 1 / actions), np.ones(actions)  # count: 1 + N
     log_shares = _log(pi)  # of the last plays, up to a constant
@@ -207,7 +211,7 @@ class _Step(NamedTuple):
         return self.half_beta / (self.counts + self.before * plays)
 
     def log_weights(self, plays: NDArray[np.float64]) -> NDArray[np.float64]:
-        optimistic_loss = np.clip(self.losses - np.minimum(1, self.bonus(plays)), 0, 1)
+        optimistic_loss = np.clip(self.losses - np.minimum(LARGEST_LOSS, self.bonus(plays)), 0, 1)
         result: NDArray[np.float64] = self.decayed - self.eta * optimistic_loss
         return result
 
@@ -231,7 +235,7 @@ class _Step(NamedTuple):
     def newton_step(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """The step of y, and the level."""
         bonus = self.bonus(x)
-        unclipped = (bonus < 1) & (self.losses - bonus > 0) & (self.losses - bonus < 1)
+        unclipped = (bonus < LARGEST_LOSS) & (self.losses - bonus > 0) & (self.losses - bonus < 1)
         slope = 1 + np.where(unclipped, self.eta * self.before * bonus / (self.counts + self.before * x) * x, 0)
         residual = y - self.log_weights(x)
         level = (self.rounds - (x - x / slope * residual).sum()) / (x / slope).sum()
