@@ -157,11 +157,11 @@ double past_predictions::look_up(const action_features::feature* features, std::
   const bool pooled = _history->pooled();
   const auto& places = _history->places();
   const auto& cohorts = _history->cohorts();
-  for (uint32_t i = 0; i < std::min(n, AHEAD); ++i) { _history->prefetch(features[i].weight, i); }
+  for (uint32_t i = 0; i < std::min(n, AHEAD); ++i) { _history->prefetch(features[i].weight); }
   _numbers.resize(n);
   for (std::size_t i = 0; i < n; ++i)
   {
-    if (i + AHEAD < n) { _history->prefetch(features[i + AHEAD].weight, AHEAD); }
+    if (i + AHEAD < n) { _history->prefetch(features[i + AHEAD].weight); }
     const uint32_t number = _history->number_of(features[i].weight);
     _numbers[i] = number;
     if (number == NONE) { unchanged += static_cast<double>(features[i].x) * features[i].now; }

@@ -83,7 +83,7 @@ void weight_history::record(const std::vector<change>& changes)
 {
   if (++_call == 0)
   {
-    std::fill(_seen.begin(), _seen.end(), uint8_t{0});
+    std::fill(_seen.begin(), _seen.end(), uint16_t{0});
     _call = 1;
   }
   const uint32_t predictor = _past.rounds() + 1;
@@ -287,9 +287,9 @@ std::size_t weight_history::entries() const
 
 std::size_t weight_history::bytes() const
 {
-  std::size_t total = _index.bytes() + _weights.bytes() + _places.capacity() * sizeof(place) + _seen.capacity() +
-      _cohorts.capacity() * sizeof(cohort) + _free_cohorts.capacity() * sizeof(uint32_t) + _pool.bytes() +
-      _slots.bytes();
+  std::size_t total = _index.bytes() + _weights.bytes() + _places.capacity() * sizeof(place) +
+      _seen.capacity() * sizeof(uint16_t) + _cohorts.capacity() * sizeof(cohort) +
+      _free_cohorts.capacity() * sizeof(uint32_t) + _pool.bytes() + _slots.bytes();
   for (const auto& line : _cohorts)
   {
     total += (line.predictors.capacity() + line.members.capacity()) * sizeof(uint32_t) +

@@ -49,16 +49,16 @@ public:
   /// \return NONE if no round has changed the weight: it always had the value that it has now
   uint32_t number_of(uint64_t weight) const
   {
-    if (in_order(weight, 0)) { return _next++; }
+    if (_in_order && _next < _weights.size() && _weights[_next] == weight) { return _next++; }
     const uint32_t number = _index.find(weight);
     _in_order = number == _next;
     if (number != NONE) { _next = number + 1; }
     return number;
   }
-  /// For the weight that is looked up so many later.
-  void prefetch(uint64_t weight, uint32_t later) const
+  /// For a weight that is looked up soon.
+  void prefetch(uint64_t weight) const
   {
-    if (!in_order(weight, later)) { _index.prefetch(weight); }
+    if (!_in_order) { _index.prefetch(weight); }
   }
   const std::vector<place>& places() const { return _places; }  ///< by their numbers
   const std::vector<cohort>& cohorts() const { return _cohorts; }
@@ -84,7 +84,7 @@ private:
   weight_index _index;
   weight_list _weights;  ///< in the order that they were first changed in: by their numbers
   std::vector<place> _places;
-  std::vector<uint8_t> _seen;  ///< by which call of record last: its number, from 1 to 255 and again
+  std::vector<uint16_t> _seen;  ///< by which call of record last: its number, which wraps; 0: none
   std::vector<cohort> _cohorts;
   std::vector<uint32_t> _free_cohorts;  ///< which have no members
   timeline_pool _pool;
@@ -92,16 +92,12 @@ private:
   mutable bool _in_order = true;  ///< whether weights are looked up in the order of their numbers
 
   // For record:
-  uint8_t _call = 0;
+  uint16_t _call = 0;
   cohort_entries _changed;  ///< the weight's number, its value
   std::vector<change> _new;
   std::vector<timeline_entry> _entries;
   std::vector<timeline_entry> _coarse;
 
-  bool in_order(uint64_t weight, std::size_t later) const
-  {
-    return _in_order && _next + later < _weights.size() && _weights[_next + later] == weight;
-  }
   uint32_t add(uint64_t weight, place where);
   uint32_t next_cohort() const;
   cohort& add_cohort();

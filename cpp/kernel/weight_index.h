@@ -20,14 +20,14 @@ class weight_list
 {
 public:
   std::size_t size() const { return _low.size(); }
-  uint64_t operator[](std::size_t i) const { return _low[i] | (_high.empty() ? 0 : uint64_t{_high[i]} << 32); }
+  uint64_t operator[](std::size_t i) const { return _low[i] | (_wide ? uint64_t{_high[i]} << 32 : 0); }
   void push_back(uint64_t weight)
   {
-    const auto high = static_cast<uint32_t>(weight >> 32);
-    if (high != 0 || !_high.empty())
+    _wide = _wide || weight > UINT32_MAX;
+    if (_wide)
     {
       _high.resize(_low.size());
-      _high.push_back(high);
+      _high.push_back(static_cast<uint32_t>(weight >> 32));
     }
     make_room(_low);
     _low.push_back(static_cast<uint32_t>(weight));
@@ -36,7 +36,8 @@ public:
 
 private:
   std::vector<uint32_t> _low;
-  std::vector<uint32_t> _high;  ///< empty if all are 0
+  bool _wide = false;  ///< some are not below 2^32
+  std::vector<uint32_t> _high;
 };
 
 /// From a weight to its number in the history. Every prediction looks up every feature. A hash table with open
