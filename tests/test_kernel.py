@@ -150,6 +150,7 @@ class NaiveHistory:
 def test_the_weight_history_equals_a_copy_of_all_weights_each_round(seed, density, rounds):
     rng = np.random.default_rng(seed)
     size = 12
+    first = rng.choice(np.array([0, 2**32 - 6, 2**40], dtype=np.uint64))  # of the weights
     naive = NaiveHistory(rng.normal(size=size) * rng.integers(0, 2))
     history = _kernel.WeightHistory()
     for _ in range(rounds):
@@ -158,18 +159,18 @@ def test_the_weight_history_equals_a_copy_of_all_weights_each_round(seed, densit
         touched = np.concatenate([touched, rng.choice(size, size=rng.integers(0, 5))])  # and others, with repetition
         before = naive.weights.copy()
         naive.weights[touched] += rng.normal(size=len(touched)).astype(np.float32)
-        history.record(touched.astype(np.uint64), before[touched], naive.weights[touched])
+        history.record(first + touched.astype(np.uint64), before[touched], naive.weights[touched])
         history.end_round()
     indices = rng.choice(size, size=8)  # several features may sit on one weight
     values = rng.normal(size=8).astype(np.float32)
-    got = history.past_predictions(indices.astype(np.uint64), values, naive.weights[indices])
+    got = history.past_predictions(first + indices.astype(np.uint64), values, naive.weights[indices])
     assert_allclose(got, naive.past_predictions(indices, values), atol=1e-9)
 
     copy = _kernel.WeightHistory()
     assert copy.deserialize(history.serialize())
     assert copy.serialize() == history.serialize()
     assert copy.entries == history.entries
-    again = copy.past_predictions(indices.astype(np.uint64), values, naive.weights[indices])
+    again = copy.past_predictions(first + indices.astype(np.uint64), values, naive.weights[indices])
     assert (again == got).all()
 
 
