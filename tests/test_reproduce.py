@@ -132,6 +132,15 @@ def test_killed_and_started_again_it_repeats_nothing_and_ends_with_the_same_tabl
     assert len(rows(out)) == total, "nothing was left to run"
 
 
+def test_runs_of_another_build_do_not_count(monkeypatch, tmp_path):
+    builds = []
+    for build in ("first", "second", "second"):
+        monkeypatch.setattr(runner, "vw_build", lambda build=build: build)
+        runner.run_missing([order("FastCB", {})], tmp_path / "runs.jsonl", Workers(1), "test")
+        builds = [row["build"] for row in rows(tmp_path)]
+    assert builds == ["first", "second"]
+
+
 def test_a_failure_is_recorded_tried_again_and_does_not_stop_the_others(tmp_path):
     orders = [order("OPO-CMAB (paper)", {"eta": -1}), order("FastCB", {})]
     failed, fine = runner.run_missing(orders, tmp_path / "runs", Workers(1), "test")

@@ -1,7 +1,7 @@
 """The runs of a comparison: VW over one data set, its rows permuted.
 
-Data, command and seed identify a run, so that a killed comparison resumes, and runs that differ only in name are not
-repeated.
+Data, command, seed and the build of vw identify a run: a killed comparison resumes, runs that differ only in name are
+not repeated, and those of another build are not mixed in.
 """
 
 import time
@@ -14,7 +14,7 @@ from opo_cmab.compare.rows import Key, Row
 from benchmarks.comparison.algorithms import ALGORITHMS, Params
 from benchmarks.shared.datasets import Dataset, FeatureNames, to_vw
 from benchmarks.shared.runner import Workers, finish_missing
-from benchmarks.shared.vw import round_losses
+from benchmarks.shared.vw import round_losses, vw_build
 
 TUNING = 1_000_000  # the permutation on which settings are chosen; those that are reported count from 0
 NO_RESULT: Row = {"pv_loss": None, "losses": None}
@@ -46,12 +46,14 @@ class Order:
             "phase": "tuning" if self.permutation == TUNING else "test",
             "permutation": self.permutation,
             "seed": self.seed,
+            "build": vw_build(),
         }
 
 
 def key(row: Row) -> Key:
     """The identity of a run."""
-    return tuple(row[field] for field in ("dataset", "feature_names", "command", "permutation", "seed"))
+    # Files of earlier versions do not have the build.
+    return tuple(row.get(field) for field in ("dataset", "feature_names", "command", "permutation", "seed", "build"))
 
 
 def run(identity: Row, text: str) -> Row:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ from typing import NamedTuple
 VW = Path(sys.executable).parent / "vw"
 
 
+@cache
 def vw_build() -> str:
     """Identifies the build of the program: the version does not change during development."""
     return hashlib.sha256(VW.read_bytes()).hexdigest()[:12]
