@@ -46,7 +46,7 @@ class Explanation:
     first_round: NDArray[np.int64]  #: the first past round of each step, counted from 0
     rounds: NDArray[np.int64]  #: the number of past rounds in each step; 1 without a budget
     actions: NDArray[np.int64]  #: the number of each column's action: all, or the ones left by earlier slots
-    cost: NDArray[np.float64]  #: predicted by the step's model, in the unit of your costs; at most a width above the range
+    cost: NDArray[np.float64]  #: predicted by the step's model, in your unit; at most a width above the range
     bonus: NDArray[np.float64]  #: for exploration, as a share of the cost range
     optimistic_loss: NDArray[np.float64]  #: the cost mapped to [0, 1], minus the bonus, clipped to [0, 1]
     cost_range: tuple[float, float]  #: the cost range in use; nan until it is known
