@@ -55,6 +55,7 @@ PROBLEMS = {
     "heavy": "heavy-tailed costs",
     "revenue": "rare sales of different value",
     "delayed": "costs come in batches",
+    "words": "short texts: a few of many words",
     "few": "a hundred rounds",
 }
 
