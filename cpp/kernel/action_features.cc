@@ -45,6 +45,6 @@ void action_features::take_out_common()
     begin = end;
     end = kept;
   }
-  _features.resize(kept);
+  _features.erase(_features.begin() + static_cast<std::ptrdiff_t>(kept), _features.end());
 }
 }  // namespace opo_cmab

@@ -18,12 +18,14 @@ public:
     float x;
     float now;  ///< the value that the weight has now
 
+    // Made where it is kept: copied as a whole right after its parts were written, it would wait for them.
+    feature(uint64_t its_weight, float value, float weight_now) : weight(its_weight), x(value), now(weight_now) {}
     bool operator==(const feature& other) const { return weight == other.weight && x == other.x; }
   };
 
   void clear();
   /// One more feature of the next action.
-  void add(const feature& next) { _features.push_back(next); }
+  void add(uint64_t weight, float x, float now) { _features.emplace_back(weight, x, now); }
   void finish_action() { _ends.push_back(_features.size()); }
 
   /// Takes out what all actions have, if it is enough to be worthwhile.

@@ -55,6 +55,14 @@ public:
     uint32_t group;
     uint32_t member;  ///< its column, or the number of its weight
     float value;
+
+    entry() = default;
+    entry(uint32_t its_group, uint32_t its_member, float its_value)
+        : group(its_group)
+        , member(its_member)
+        , value(its_value)
+    {
+    }
   };
 
   class group
@@ -69,7 +77,7 @@ public:
   {
     if (_groups.empty() || _groups[_last].cohort != cohort) { _last = group_of(cohort); }
     ++_groups[_last].size;
-    _entries.push_back({_last, member, value});
+    _entries.emplace_back(_last, member, value);
   }
   /// Cohorts in the order that their first entries came in.
   const std::vector<group>& sort();

@@ -174,7 +174,7 @@ double past_predictions::look_up(const action_features::feature* features, std::
     if (place.alone != 0)
     {
       if (!pooled) { __builtin_prefetch(&cohorts[place.cohort]); }
-      _singles.push_back({place.cohort, place.column, features[i].x});
+      _singles.emplace_back(place.cohort, place.column, features[i].x);
     }
     else { _grouped.add(place.cohort, place.column, features[i].x); }
   }

@@ -25,7 +25,7 @@ public:
 
   /// The next action, feature by feature.
   /// \param now the value that the weight has now
-  void add(uint64_t weight, float x, float now) { _features.add({weight, x, now}); }
+  void add(uint64_t weight, float x, float now) { _features.add(weight, x, now); }
   void finish_action() { _features.finish_action(); }
 
   /// Predictions as they are, in place of start and what follows.
@@ -47,6 +47,8 @@ private:
     uint32_t where;
     uint32_t size;  ///< in the pool
     float x;
+
+    single(uint32_t where_it_is, uint32_t entries, float value) : where(where_it_is), size(entries), x(value) {}
   };
 
   const weight_history* _history = nullptr;

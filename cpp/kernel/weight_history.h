@@ -25,6 +25,8 @@ public:
     uint64_t weight;
     float before;
     float after;
+
+    change(uint64_t its_weight, float was, float is) : weight(its_weight), before(was), after(is) {}
   };
 
   /// Where the timeline of a weight is.

@@ -56,7 +56,7 @@ void tap::note_feature(tap& self, float x, uint64_t index)
 void tap::note_weight(tap& self, float, uint64_t index)
 {
   self._indices.push_back(index);
-  self._learnt.push_back({self.number_of(index), self._all.weights[index], 0.f});
+  self._learnt.emplace_back(self.number_of(index), self._all.weights[index], 0.f);
 }
 
 void tap::predict(learner& base, VW::example& ec)
