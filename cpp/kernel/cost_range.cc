@@ -90,7 +90,7 @@ std::vector<loss_map::piece> range_history::pieces(const segments& past, bool wi
   {
     for (; end_of(i) < past.rounds(); ++i) { result.push_back({end_of(i), offset(i), scale(i)}); }
   }
-  for (std::size_t s = 0; past.budget() != 0 && s < past.size(); ++s)
+  for (std::size_t s = 0; past.budget() != 0 && s < past.size() && i + 1 < _entries.size(); ++s)
   {
     const uint32_t start = past.starts()[s];
     const uint32_t end = past.starts()[s + 1];
