@@ -19,7 +19,6 @@ void policy::start(const policy_settings& settings, std::size_t actions)
   _settings = settings;
   _k = 1;
   _recursion.start(actions);
-  _active_set.start(settings, actions);
   _segment_step.start(settings, actions);
   _half_betas.resize(BLOCK);
   _losses.resize(BLOCK * actions);
@@ -92,6 +91,7 @@ void policy::step_observed(const step_observer& observer)
 void policy::replay(past_predictions& predictions, const loss_map& map, const step_observer& observer)
 {
   const auto& past = predictions.past();
+  if (past.budget() == 0) { _active_set.start(_settings, _recursion.actions); }
   for (std::size_t first = 0; first < past.size(); first += BLOCK)
   {
     const std::size_t count = std::min(BLOCK, past.size() - first);
