@@ -11,23 +11,24 @@ namespace
 using opo_cmab::cohort;
 using opo_cmab::cohort_entries;
 
-template <std::size_t TILE>
-OPO_CMAB_INLINE void sum_tiles(const float* __restrict values, std::size_t columns, std::size_t tiles,
+/// \tparam HEIGHT of a tile, in rows
+/// \tparam TOGETHER how many tiles are summed at once: a feature is read once for all of them
+template <std::size_t HEIGHT, std::size_t TOGETHER>
+OPO_CMAB_INLINE void sum_tiles(const float* __restrict values, std::size_t columns,
     const cohort_entries::entry* __restrict features, std::size_t n, double* __restrict sums)
 {
-  for (std::size_t t = 0; t < tiles; ++t)
+  double total[TOGETHER * HEIGHT] = {};
+  for (std::size_t i = 0; i < n; ++i)
   {
-    double total[TILE] = {};
-    for (std::size_t i = 0; i < n; ++i)
+    const double x = features[i].value;
+    const float* column = values + features[i].member * HEIGHT;
+    for (std::size_t t = 0; t < TOGETHER; ++t)
     {
-      const double x = features[i].value;
-      const float* column = values + features[i].member * TILE;
-      for (std::size_t r = 0; r < TILE; ++r) { total[r] += x * static_cast<double>(column[r]); }
+      const float* tile = column + t * columns * HEIGHT;
+      for (std::size_t r = 0; r < HEIGHT; ++r) { total[t * HEIGHT + r] += x * static_cast<double>(tile[r]); }
     }
-    for (std::size_t r = 0; r < TILE; ++r) { sums[r] = total[r]; }
-    values += columns * TILE;
-    sums += TILE;
   }
+  for (std::size_t r = 0; r < TOGETHER * HEIGHT; ++r) { sums[r] = total[r]; }
 }
 
 /// For each row of a cohort, the sum over features, column and value x: x times what the row has in the column.
@@ -35,9 +36,16 @@ OPO_CMAB_VECTORIZED
 void sum_features(const float* values, std::size_t columns, std::size_t tile, std::size_t tiles,
     const cohort_entries::entry* features, std::size_t n, double* sums)
 {
-  if (tile == 2) { sum_tiles<2>(values, columns, tiles, features, n, sums); }
-  else if (tile == 4) { sum_tiles<4>(values, columns, tiles, features, n, sums); }
-  else { sum_tiles<cohort::TILE>(values, columns, tiles, features, n, sums); }
+  // Less than cohort::TILE rows are one tile.
+  if (tile == 2) { return sum_tiles<2, 1>(values, columns, features, n, sums); }
+  if (tile == 4) { return sum_tiles<4, 1>(values, columns, features, n, sums); }
+  constexpr std::size_t SIZE = cohort::TILE;
+  std::size_t t = 0;
+  for (; t + 2 <= tiles; t += 2)
+  {
+    sum_tiles<SIZE, 2>(values + t * columns * SIZE, columns, features, n, sums + t * SIZE);
+  }
+  if (t < tiles) { sum_tiles<SIZE, 1>(values + t * columns * SIZE, columns, features, n, sums + t * SIZE); }
 }
 
 /// Fetches the first rows of a cohort.
@@ -85,7 +93,11 @@ namespace opo_cmab
 {
 void past_predictions::resize(const segments& past, std::size_t actions)
 {
-  if (!_clean) { std::fill(_changes.begin(), _changes.end(), 0.); }  // the last were not all taken
+  if (!_clean)  // the last were not all taken
+  {
+    std::fill(_changes.begin(), _changes.end(), 0.);
+    _slots.clear();
+  }
   _past = &past;
   _actions = actions;
   _size = past.size();
@@ -125,7 +137,8 @@ void past_predictions::predict()
 void past_predictions::predict(const action_features::feature* features, std::size_t count, double* changes)
 {
   const bool exact = _past->budget() == 0;
-  if (!exact) { _slots.assign(_history->slots().size(), {0., 0.}); }
+  if (!exact) { _slots.resize(_history->slots().size()); }
+  _first_slot = _size;
   changes[0] += look_up(features, count);
   if (_history->pooled()) { add_pooled(changes); }
   else { add_singles(changes); }
@@ -143,7 +156,7 @@ void past_predictions::predict(const action_features::feature* features, std::si
         line.values.data(), line.members.size(), line.tile(), line.tiles(), group.entries, group.size, _sums.data());
     add_timeline(changes, 1., line.predictors, _sums.data());
   }
-  if (!exact) { _history->slots().spread(_slots.data(), changes); }
+  if (!exact) { _history->slots().spread(_slots.data(), _first_slot, changes); }
 }
 
 /// Looks up where the timelines of features are. Each look-up waits for memory, so some are under way at once.
@@ -217,16 +230,19 @@ void past_predictions::add_pooled(double* changes)
   };
   for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch_timeline(_singles[i]); }
   double first = 0.;
+  std::size_t earliest = _first_slot;
   for (std::size_t i = 0; i < count; ++i)
   {
     if (i + AHEAD < count) { prefetch_timeline(_singles[i + AHEAD]); }
     const double x = _singles[i].x;
     const auto* values = pool.values(_singles[i].where);
     first += x * values[0];
-    slots.add(changes, _slots.data(), *_past, x, pool.predictors(_singles[i].where) + 1, values,
-        _singles[i].size - std::size_t{1});
+    const std::size_t first_slot = slots.add(changes, _slots.data(), *_past, x, pool.predictors(_singles[i].where) + 1,
+        values, _singles[i].size - std::size_t{1});
+    earliest = std::min(earliest, first_slot);
   }
   changes[0] += first;
+  _first_slot = earliest;
 }
 
 template <typename Value>
@@ -236,7 +252,9 @@ void past_predictions::add_timeline(
   changes[0] += x * values[0];
   if (_past->budget() != 0)
   {
-    _history->slots().add(changes, _slots.data(), *_past, x, predictors.data(), values, predictors.size());
+    const std::size_t first =
+        _history->slots().add(changes, _slots.data(), *_past, x, predictors.data(), values, predictors.size());
+    _first_slot = std::min(_first_slot, first);
     return;
   }
   const std::size_t n = past_rows(predictors, _past->rounds());

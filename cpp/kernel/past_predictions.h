@@ -66,7 +66,8 @@ private:
   // Of an action:
   std::vector<uint32_t> _numbers;  ///< of the weights of its features
   std::vector<single> _singles;
-  std::vector<change_sums> _slots;  ///< of each slot of a segment
+  std::vector<change_sums> _slots;  ///< of each slot of a segment; zero once spread
+  std::size_t _first_slot = 0;      ///< the first segment that may have some
   cohort_entries _grouped;          ///< features in larger cohorts: the weight's column, the feature's value
   std::vector<double> _sums;        ///< over the features in a cohort, of each row
 

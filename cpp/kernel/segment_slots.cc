@@ -53,16 +53,17 @@ void segment_slots::restore(const segments& past)
   _free = static_cast<uint32_t>(_slots.size());
 }
 
-void segment_slots::spread(const change_sums* sums, double* changes) const
+void segment_slots::spread(change_sums* sums, std::size_t first, double* changes) const
 {
   double after = 0.;  // of the segment before: what counts for the next
-  for (std::size_t i = 0; i < _slots.size(); ++i)
+  for (std::size_t i = first; i < _slots.size(); ++i)
   {
-    const auto& sum = sums[_slots[i]];
+    auto& sum = sums[_slots[i]];
     const auto& rounds = _rounds[_slots[i]];
     const double now = (rounds.end * sum.changes - sum.weighted) * rounds.inverse_length;
     changes[i] += after + now;
     after = sum.changes - now;
+    sum = {0., 0.};
   }
 }
 

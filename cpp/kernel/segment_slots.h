@@ -36,8 +36,9 @@ public:
   /// order; those of rounds that are not past are left out.
   /// \param changes of each segment, at its start
   /// \param sums of each slot, for all other changes
+  /// \return the first segment that may have such
   template <typename Value>
-  void add(double* __restrict changes, change_sums* sums, const segments& past, double x, const uint32_t* rounds,
+  std::size_t add(double* __restrict changes, change_sums* sums, const segments& past, double x, const uint32_t* rounds,
       const Value* __restrict values, std::size_t count) const
   {
     const uint32_t* starts = past.starts().data();
@@ -52,6 +53,7 @@ public:
         changes[i] += x * (static_cast<double>(values[i + 1]) - static_cast<double>(values[i]));
       }
     }
+    const std::size_t first = k > 0 ? k - 1 : 0;  // rounds[k] is after the start of segment k - 1
     const uint32_t oldest = first_remembered(past);
     double before = values[k];
     std::size_t segment = k;
@@ -62,11 +64,15 @@ public:
     }
     while (count > k && rounds[count - 1] >= past.rounds()) { --count; }
     for (; k < count; ++k) { add_change(sums[_slot_of_round[rounds[k] % RING]], rounds[k], x, before, values[k + 1]); }
+    return first;
   }
 
   /// Turns sums into changes from segment to segment: what takes effect within a segment counts for a part of it, and
-  /// for all that come after. \param changes of each segment: added to
-  void spread(const change_sums* sums, double* changes) const;
+  /// for all that come after.
+  /// \param sums of each slot: cleared
+  /// \param first the first segment that may have sums
+  /// \param changes of each segment: added to
+  void spread(change_sums* sums, std::size_t first, double* changes) const;
 
 private:
   class range
