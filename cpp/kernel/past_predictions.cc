@@ -163,7 +163,7 @@ void past_predictions::predict(const action_features::feature* features, std::si
 /// \return the prediction from weights that no round has changed
 double past_predictions::look_up(const action_features::feature* features, std::size_t n)
 {
-  constexpr std::size_t AHEAD = 8;
+  constexpr std::size_t AHEAD = 16;
   _singles.clear();
   _grouped.clear();
   double unchanged = 0.;

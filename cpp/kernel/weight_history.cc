@@ -100,11 +100,15 @@ void weight_history::record(const std::vector<change>& changes)
       _new.push_back(change);
       continue;
     }
+    auto& place = _places[number];
+    if (place.alone != 0 && pooled())  // a second time it changes nothing
+    {
+      append_alone(place, {predictor, change.after});
+      continue;
+    }
     if (_seen[number] == _call) { continue; }
     _seen[number] = _call;
-    auto& place = _places[number];
-    if (place.alone != 0 && pooled()) { append_alone(place, {predictor, change.after}); }
-    else { _changed.add(place.cohort, number, change.after); }
+    _changed.add(place.cohort, number, change.after);
   }
   if (!_new.empty()) { add_new(_new, std::move(new_numbers)); }
 
