@@ -200,6 +200,38 @@ def test_a_bounded_weight_history_predicts_the_averages_over_its_segments(seed, 
     assert not _kernel.WeightHistory(budget=budget + 1).deserialize(history.serialize())
 
 
+def test_a_weight_that_stopped_changing_long_ago_keeps_its_averages():
+    """Rounds that are no longer remembered are searched for, also where segments merged after the last change."""
+    budget, changing, rounds = 256, 106_000, 130_000
+    steps = np.random.default_rng(0).normal(size=changing, scale=0.01)
+    history = _kernel.WeightHistory(budget=budget)
+    weight, one = np.zeros(1, dtype=np.float32), np.ones(1, dtype=np.float32)
+    index = np.zeros(1, dtype=np.uint64)
+    sums = np.zeros(rounds + 1)  # of the predictions before each round
+    checked = 0
+    for k in range(rounds):
+        sums[k + 1] = sums[k] + weight[0]
+        if k < changing:
+            before, weight = weight, (weight + steps[k]).astype(np.float32)
+            history.record(index, before, weight)
+        history.end_round()
+        if k > changing and k % 1000 == 0:
+            starts = np.asarray(_kernel.segment_starts(k + 1, budget=budget))
+            expected = np.diff(sums[starts]) / np.diff(starts)
+            assert_allclose(history.past_predictions(index, one, weight), expected, atol=1e-4)
+            checked += 1
+    assert checked > 20
+
+
+def test_a_prediction_that_is_not_a_number_counts_as_the_worst():
+    predictions = np.tile([0.3, 0.4], (100, 1))
+    predictions[10, 1] = np.nan
+    expected = np.tile([0.3, 0.4], (100, 1))
+    expected[10, 1] = reference.LARGEST_LOSS
+    arguments = {"eta": 1.0, "gamma": 0.1}
+    assert_allclose(_kernel.policies(predictions, **arguments), _kernel.policies(expected, **arguments))
+
+
 @settings(max_examples=50)
 @given(st.integers(0, 1500), st.integers(2, 300))
 def test_segments_cover_the_past_within_the_budget_and_are_those_of_the_reference(rounds, budget):

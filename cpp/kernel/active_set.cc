@@ -115,7 +115,7 @@ void active_set::step(recursion& all, const double* losses, std::size_t stride, 
     active += _is_active[a];
   }
   // With many active, the others would often become so too, and have us repeat the stretch.
-  if (3 * active > all.actions) { std::fill(_is_active.begin(), _is_active.end(), char{1}); }
+  if (active > 1 && 3 * active > all.actions) { std::fill(_is_active.begin(), _is_active.end(), char{1}); }
   do {
     _active.clear();
     _others.clear();
@@ -146,6 +146,7 @@ void active_set::step_active(
   const std::size_t size = _active_recursion.pi.size();
   for (std::size_t i = 0; i < size; i += LANES)
   {
+    static_assert(LANES == 4, "four columns at once");
     const double* own[LANES];
     for (std::size_t j = 0; j < LANES; ++j) { own[j] = losses + _active[i + j < _active.size() ? i + j : 0] * stride; }
     for (std::size_t k = 0; k < STRETCH; ++k)

@@ -11,7 +11,7 @@ namespace opo_cmab
 /// Steps through a whole stretch of rounds, exactly. With good learning rates few actions are active (NEGLIGIBLE,
 /// width.h), mostly one. So we step only the active ones, without any exponential if there is one, and advance the
 /// inactive ones over the whole stretch in one go. If one of them became active, we repeat the stretch with it. If a
-/// third of the actions are active, we step all.
+/// third of the actions, and more than one, are active, we step all.
 class active_set
 {
 public:

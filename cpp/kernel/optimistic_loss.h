@@ -18,6 +18,6 @@ OPO_CMAB_INLINE Lanes optimistic_loss(Lanes loss, Lanes bonus)
 
 inline double optimistic_loss(double loss, double bonus)
 {
-  return std::min(1., std::max(0., loss - std::min(bonus, LARGEST_LOSS)));  // 0 for NaN, as above
+  return std::min(1., std::max(0., loss - std::min(bonus, LARGEST_LOSS)));
 }
 }  // namespace opo_cmab

@@ -56,7 +56,7 @@ public:
     const std::size_t first = k > 0 ? k - 1 : 0;  // rounds[k] is after the start of segment k - 1
     const uint32_t oldest = first_remembered(past);
     double before = values[k];
-    std::size_t segment = k;
+    std::size_t segment = first;
     for (; k < count && rounds[k] < oldest; ++k)
     {
       while (starts[segment + 1] <= rounds[k]) { ++segment; }

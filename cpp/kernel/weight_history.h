@@ -35,7 +35,7 @@ public:
   public:
     uint32_t cohort;       ///< or, if it is alone and they are pooled, where in the pool
     uint32_t column : 31;  ///< or how many entries it has there
-    uint32_t alone : 1;    ///< 1 if no other weight has the same timeline
+    uint32_t alone : 1;    ///< 1 if its timeline is stored by itself
   };
 
   /// \param budget the largest number of segments that the past is kept in; 0: every round by itself
