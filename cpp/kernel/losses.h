@@ -22,7 +22,7 @@ public:
   };
 
   bool logistic = false;
-  double largest = LARGEST_LOSS;  ///< larger losses, and those that are not a number, count as this
+  double largest = LARGEST_LOSS;                     ///< larger losses, and those that are not a number, count as this
   std::vector<piece> pieces = {{SIZE_MAX, 0., 1.}};  ///< from oldest to newest
 };
 
