@@ -51,7 +51,7 @@ PROBLEMS = {
     "linear": "dense features, expected cost linear",
     "items": "items known by their features, others on offer each round",
     "many": "many actions that share no features",
-    "units": "costs of hundreds (milliseconds, cents)",
+    "units": "costs of thousands (milliseconds)",
     "heavy": "heavy-tailed costs",
     "revenue": "rare sales of different value",
     "delayed": "costs come in batches",
