@@ -1,8 +1,8 @@
 """The online problems: families of contextual bandits whose expected costs are known, so that regret is exact.
 
-Each family has four variants with different parameters and seeds. Defaults may be chosen on "choose", and on "seen" and
-"reported", which reported earlier versions and have been looked at since. Nobody looks at "report" before the defaults
-are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless the family is about something else.
+Each family has five variants with different parameters and seeds. Defaults may be chosen on "choose", and on "seen",
+"reported" and "former", which reported earlier versions and have been looked at since. Nobody looks at "report" before
+the defaults are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless the family is about something else.
 """
 
 import zlib
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from benchmarks.shared.bandit import Array, Problem
 
 Params = dict[str, Any]
-Split = Literal["choose", "seen", "reported", "report"]
-SPLITS: tuple[Split, ...] = ("choose", "seen", "reported", "report")
+Split = Literal["choose", "seen", "reported", "former", "report"]
+SPLITS: tuple[Split, ...] = ("choose", "seen", "reported", "former", "report")
 VERSION = 1  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
 
 
@@ -187,6 +187,7 @@ class Family:
     choose: Params
     seen: Params
     reported: Params
+    former: Params
     report: Params
     other_unit: bool = False  # costs go beyond [-1, 1]
 
@@ -202,7 +203,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 2000, "users": 2, "times": 2, "articles": 7},
         seen={"rounds": 2000, "users": 3, "times": 2, "articles": 9},
         reported={"rounds": 2500, "users": 4, "times": 2, "articles": 10},
-        report={"rounds": 2500, "users": 3, "times": 3, "articles": 12},
+        former={"rounds": 2500, "users": 3, "times": 3, "articles": 12},
+        report={"rounds": 2200, "users": 5, "times": 2, "articles": 11},
     ),
     "change": Family(
         "change half way",
@@ -210,7 +212,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 2000, "users": 2, "times": 2, "articles": 6, "changes": True},
         seen={"rounds": 3000, "users": 3, "times": 2, "articles": 8, "changes": True},
         reported={"rounds": 2400, "users": 2, "times": 3, "articles": 7, "changes": True},
-        report={"rounds": 3000, "users": 3, "times": 2, "articles": 9, "changes": True},
+        former={"rounds": 3000, "users": 3, "times": 2, "articles": 9, "changes": True},
+        report={"rounds": 2600, "users": 4, "times": 2, "articles": 10, "changes": True},
     ),
     "noisy": Family(
         "noisy clicks",
@@ -218,7 +221,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 2000, "users": 4, "articles": 5, "best": 0.6, "others": [0.3, 0.3]},
         seen={"rounds": 3000, "users": 8, "articles": 4, "best": 0.6, "others": [0.3, 0.3]},
         reported={"rounds": 2500, "users": 6, "articles": 6, "best": 0.55, "others": [0.25, 0.25]},
-        report={"rounds": 3000, "users": 5, "articles": 8, "best": 0.5, "others": [0.2, 0.3]},
+        former={"rounds": 3000, "users": 5, "articles": 8, "best": 0.5, "others": [0.2, 0.3]},
+        report={"rounds": 2800, "users": 7, "articles": 5, "best": 0.65, "others": [0.35, 0.45]},
     ),
     "rare": Family(
         "rare clicks, 1 to 15 %",
@@ -226,7 +230,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 3000, "users": 3, "articles": 5, "best": 0.12, "others": [0.01, 0.06]},
         seen={"rounds": 3000, "users": 2, "articles": 8, "best": 0.15, "others": [0.01, 0.08]},
         reported={"rounds": 3000, "users": 4, "articles": 6, "best": 0.1, "others": [0.01, 0.05]},
-        report={"rounds": 4000, "users": 3, "articles": 5, "best": 0.08, "others": [0.01, 0.03]},
+        former={"rounds": 4000, "users": 3, "articles": 5, "best": 0.08, "others": [0.01, 0.03]},
+        report={"rounds": 3500, "users": 2, "articles": 7, "best": 0.11, "others": [0.02, 0.05]},
     ),
     "linear": Family(
         "linear, costs 0/1",
@@ -234,7 +239,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 2000, "features": 5, "actions": 4},
         seen={"rounds": 2000, "features": 8, "actions": 6},
         reported={"rounds": 2500, "features": 6, "actions": 5},
-        report={"rounds": 2500, "features": 10, "actions": 3},
+        former={"rounds": 2500, "features": 10, "actions": 3},
+        report={"rounds": 2200, "features": 7, "actions": 5},
     ),
     "items": Family(
         "items with features",
@@ -242,7 +248,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 2000, "topics": 3, "catalogue": 30, "fewest": 5, "most": 5, "rate": 0.8},
         seen={"rounds": 2000, "topics": 5, "catalogue": 60, "fewest": 4, "most": 10, "rate": 0.6},
         reported={"rounds": 2500, "topics": 4, "catalogue": 45, "fewest": 3, "most": 8, "rate": 0.7},
-        report={"rounds": 2500, "topics": 6, "catalogue": 50, "fewest": 4, "most": 12, "rate": 0.65},
+        former={"rounds": 2500, "topics": 6, "catalogue": 50, "fewest": 4, "most": 12, "rate": 0.65},
+        report={"rounds": 2300, "topics": 5, "catalogue": 40, "fewest": 3, "most": 10, "rate": 0.75},
     ),
     "many": Family(
         "many actions",
@@ -250,7 +257,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 2000, "users": 2, "articles": 30, "best": 0.7, "others": [0.05, 0.3]},
         seen={"rounds": 2000, "users": 2, "articles": 80, "best": 0.8, "others": [0.0, 0.4]},
         reported={"rounds": 2500, "users": 3, "articles": 50, "best": 0.75, "others": [0.05, 0.35]},
-        report={"rounds": 3000, "users": 4, "articles": 40, "best": 0.7, "others": [0.1, 0.3]},
+        former={"rounds": 3000, "users": 4, "articles": 40, "best": 0.7, "others": [0.1, 0.3]},
+        report={"rounds": 2600, "users": 3, "articles": 60, "best": 0.75, "others": [0.1, 0.4]},
     ),
     "units": Family(
         "another unit",
@@ -258,7 +266,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 2000, "users": 3, "articles": 4, "low": 5, "high": 60, "noise": 10},  # cents
         seen={"rounds": 2000, "users": 4, "articles": 6, "low": 100, "high": 900, "noise": 150},  # milliseconds
         reported={"rounds": 2500, "users": 5, "articles": 5, "low": 20, "high": 400, "noise": 60},
-        report={"rounds": 2500, "users": 3, "articles": 8, "low": 1000, "high": 5000, "noise": 700},
+        former={"rounds": 2500, "users": 3, "articles": 8, "low": 1000, "high": 5000, "noise": 700},
+        report={"rounds": 2300, "users": 4, "articles": 6, "low": 2, "high": 25, "noise": 4},
         other_unit=True,
     ),
     "heavy": Family(
@@ -267,7 +276,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 2000, "users": 3, "articles": 4, "shape": 3.0},
         seen={"rounds": 2000, "users": 4, "articles": 5, "shape": 2.2},
         reported={"rounds": 2500, "users": 2, "articles": 6, "shape": 2.5},
-        report={"rounds": 2500, "users": 3, "articles": 5, "shape": 2.8},
+        former={"rounds": 2500, "users": 3, "articles": 5, "shape": 2.8},
+        report={"rounds": 2300, "users": 4, "articles": 4, "shape": 2.6},
         other_unit=True,
     ),
     "revenue": Family(
@@ -276,7 +286,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 3000, "users": 2, "articles": 4, "rates": [0.02, 0.1], "values": [10, 50]},
         seen={"rounds": 3000, "users": 3, "articles": 5, "rates": [0.03, 0.12], "values": [5, 100]},
         reported={"rounds": 3000, "users": 2, "articles": 6, "rates": [0.02, 0.15], "values": [20, 80]},
-        report={"rounds": 3500, "users": 3, "articles": 4, "rates": [0.01, 0.12], "values": [10, 200]},
+        former={"rounds": 3500, "users": 3, "articles": 4, "rates": [0.01, 0.12], "values": [10, 200]},
+        report={"rounds": 3200, "users": 2, "articles": 5, "rates": [0.02, 0.14], "values": [5, 60]},
         other_unit=True,
     ),
     "delayed": Family(
@@ -285,7 +296,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 2000, "users": 3, "articles": 4, "best": 0.6, "others": [0.3, 0.3], "batch": 100},
         seen={"rounds": 3000, "users": 5, "articles": 6, "best": 0.7, "others": [0.2, 0.4], "batch": 100},
         reported={"rounds": 2400, "users": 4, "articles": 5, "best": 0.65, "others": [0.25, 0.35], "batch": 80},
-        report={"rounds": 2400, "users": 3, "articles": 6, "best": 0.6, "others": [0.2, 0.35], "batch": 120},
+        former={"rounds": 2400, "users": 3, "articles": 6, "best": 0.6, "others": [0.2, 0.35], "batch": 120},
+        report={"rounds": 2700, "users": 4, "articles": 4, "best": 0.7, "others": [0.3, 0.45], "batch": 90},
     ),
     "words": Family(
         "sparse words",
@@ -293,7 +305,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 3000, "vocabulary": 40, "length": 4, "articles": 4},
         seen={"rounds": 3000, "vocabulary": 60, "length": 5, "articles": 6},
         reported={"rounds": 3000, "vocabulary": 100, "length": 3, "articles": 3},
-        report={"rounds": 4000, "vocabulary": 80, "length": 6, "articles": 5},
+        former={"rounds": 4000, "vocabulary": 80, "length": 6, "articles": 5},
+        report={"rounds": 3500, "vocabulary": 70, "length": 4, "articles": 5},
     ),
     "few": Family(
         "few rounds",
@@ -301,7 +314,8 @@ FAMILIES: Mapping[str, Family] = {
         choose={"rounds": 100, "users": 2, "articles": 4, "best": 0.8, "others": [0.2, 0.2]},
         seen={"rounds": 100, "users": 3, "articles": 3, "best": 0.9, "others": [0.1, 0.3]},
         reported={"rounds": 120, "users": 2, "articles": 5, "best": 0.85, "others": [0.15, 0.25]},
-        report={"rounds": 150, "users": 2, "articles": 4, "best": 0.75, "others": [0.2, 0.3]},
+        former={"rounds": 150, "users": 2, "articles": 4, "best": 0.75, "others": [0.2, 0.3]},
+        report={"rounds": 130, "users": 3, "articles": 4, "best": 0.85, "others": [0.1, 0.3]},
     ),
 }
 
