@@ -7,7 +7,7 @@ import numpy as np
 import opo_cmab
 import pytest
 from numpy.testing import assert_allclose
-from opo_cmab.costs import CostRange
+from opo_cmab.costs import UNKNOWN_LOSS, CostRange
 from opo_cmab.reference import policies
 from vowpalwabbit import Workspace
 
@@ -76,9 +76,10 @@ class Mapping:
         n = len(scores)
         now, first = self.ranges[n - 1], next(r for r in self.ranges if r.known)
         learnt_in = [r if r.known else first for r in [first, *self.ranges[: n - 1]]]
-        return np.array(
-            [(r.low - now.low + r.width * self.loss(f, r)) / now.width for f, r in zip(scores, learnt_in, strict=True)]
-        )
+        losses = [
+            (r.low - now.low + r.width * self.loss(f, r)) / now.width for f, r in zip(scores, learnt_in, strict=True)
+        ]
+        return np.where(np.array(losses) > now.largest_plausible_loss, UNKNOWN_LOSS, losses)
 
 
 def stock_on_mapped_costs(stock, rounds, arguments, logistic, **ends):

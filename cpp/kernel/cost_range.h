@@ -44,6 +44,10 @@ public:
   /// 0 for low, 1 for high, outside of [0, 1] for unusual costs. The range must be known.
   double loss(double cost) const;
 
+  /// A prediction above this is of a model that does not know the action here: it exceeds the loss of every cost so far
+  /// by more than the width of the range. The range must be known.
+  double largest_plausible_loss() const { return loss(max()) + 1.; }
+
   /// The loss that a model should predict for an untried action: a quarter of the range, which is good but not perfect,
   /// or half the mean loss when the range last moved, if that is less. If most costs are near the best, a quarter would
   /// look bad.

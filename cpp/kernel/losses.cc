@@ -18,20 +18,22 @@ OPO_CMAB_INLINE lanes sigmoid(lanes margin)
 }
 
 template <bool LOGISTIC>
-OPO_CMAB_INLINE lanes to_loss(lanes prediction, const loss_map::piece& piece, double largest)
+OPO_CMAB_INLINE lanes to_loss(lanes prediction, const loss_map::piece& piece, const loss_map& map)
 {
-  return min(piece.offset + piece.scale * (LOGISTIC ? sigmoid(prediction) : prediction), lanes{} + largest);
+  const lanes zero = {};
+  const lanes loss = piece.offset + piece.scale * (LOGISTIC ? sigmoid(prediction) : prediction);
+  return loss > map.largest_plausible ? zero + UNKNOWN_LOSS : min(loss, zero + map.largest);
 }
 
 template <bool LOGISTIC>
-OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map::piece& piece, double largest)
+OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map::piece& piece, const loss_map& map)
 {
   std::size_t i = 0;
-  for (; i + LANES <= size; i += LANES) { store(values + i, to_loss<LOGISTIC>(load(values + i), piece, largest)); }
+  for (; i + LANES <= size; i += LANES) { store(values + i, to_loss<LOGISTIC>(load(values + i), piece, map)); }
   if (i == size) { return; }
   double rest[LANES] = {};
   std::copy_n(values + i, size - i, rest);
-  store(rest, to_loss<LOGISTIC>(load(rest), piece, largest));
+  store(rest, to_loss<LOGISTIC>(load(rest), piece, map));
   std::copy_n(rest, size - i, values + i);
 }
 }  // namespace
@@ -46,8 +48,8 @@ void to_losses(double* values, std::size_t size, std::size_t first, const loss_m
   {
     while (piece->end <= first + i) { ++piece; }
     const std::size_t end = std::min(size, piece->end - first);
-    if (map.logistic) { map_piece<true>(values + i, end - i, *piece, map.largest); }
-    else { map_piece<false>(values + i, end - i, *piece, map.largest); }
+    if (map.logistic) { map_piece<true>(values + i, end - i, *piece, map); }
+    else { map_piece<false>(values + i, end - i, *piece, map); }
     i = end;
   }
 }

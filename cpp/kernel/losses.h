@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace opo_cmab
@@ -22,7 +23,8 @@ public:
   };
 
   bool logistic = false;
-  double largest = LARGEST_LOSS;                     ///< larger losses, and those that are not a number, count as this
+  double largest = LARGEST_LOSS;  ///< larger losses, and those that are not a number, count as this
+  double largest_plausible = std::numeric_limits<double>::infinity();  ///< larger losses count as UNKNOWN_LOSS
   std::vector<piece> pieces = {{SIZE_MAX, 0., 1.}};  ///< from oldest to newest
 };
 

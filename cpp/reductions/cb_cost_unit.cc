@@ -119,6 +119,7 @@ opo_cmab::loss_map cost_unit::loss_map(const range_history& ranges, const segmen
   else
   {
     result.pieces = ranges.pieces(past, logistic);
+    result.largest_plausible = range.largest_plausible_loss();
     for (auto& piece : result.pieces)
     {
       if (logistic) { piece.offset += piece.scale * offset(); }

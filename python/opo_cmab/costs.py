@@ -12,6 +12,7 @@ import numpy as np
 LARGEST_START = 0.25  # the largest start of a model, as a share of the range
 DEVIATIONS = 2  # half the width of the range, in standard deviations
 TOLERANCE = 0.25  # how far an end may be off before the range moves, as a share of the width
+UNKNOWN_LOSS = 0.5  # in the engine: what a prediction above the largest plausible loss counts as
 
 
 @dataclass(frozen=True)
@@ -110,3 +111,9 @@ class CostRange:
     def loss(self, cost: float) -> float:
         """0 for low, 1 for high, outside of [0, 1] for unusual costs."""
         return (self.clip(cost) - self._first - self._low) / self.width
+
+    @property
+    def largest_plausible_loss(self) -> float:
+        """A prediction above this is of a model that does not know the action: it exceeds the loss of every cost so
+        far by more than the width of the range."""
+        return self.loss(self.max) + 1

@@ -37,7 +37,8 @@ class Explanation:
     \end{split}
     $$
 
-    A prediction above 2 counts as 2, so that an action with an absurd prediction can be tried again.
+    An absurd prediction, more than the width of the range above the highest cost so far, counts as 0.5: the model does
+    not know that action here. Otherwise a prediction above 2 counts as 2.
 
     Arrays have a row for each step and a column for each action. A step is a past round or, with ``--opo_budget``, one
     or more rounds with averaged models.
