@@ -85,7 +85,7 @@ std::string weight_history::serialize() const
   for (const auto number : alone)
   {
     const auto* predictors = _pool.predictors(_places[number].cohort);
-    const auto* values = _pool.values(_places[number].cohort);
+    const auto* values = _pool.values(_places[number].cohort, _places[number].column);
     const uint32_t size = _places[number].column;
     ::append(bytes, static_cast<uint64_t>(size - 1));
     for (uint32_t k = 1; k < size; ++k) { ::append(bytes, predictors[k]); }

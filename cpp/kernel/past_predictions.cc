@@ -60,6 +60,14 @@ void prefetch(const cohort& line)
   }
 }
 
+/// Fetches a timeline in the pool. Always inlined: GCC drops calls of a function that does nothing but fetch.
+OPO_CMAB_INLINE void prefetch(const opo_cmab::timeline_pool& pool, uint32_t where, uint32_t size)
+{
+  const auto* first = reinterpret_cast<const char*>(pool.predictors(where));
+  const auto* end = reinterpret_cast<const char*>(pool.values(where, size) + size);
+  for (; first < end; first += 64) { __builtin_prefetch(first); }
+}
+
 /// Without those that are still to come.
 std::size_t past_rows(const std::vector<uint32_t>& predictors, uint32_t rounds)
 {
@@ -214,28 +222,17 @@ OPO_CMAB_VECTORIZED
 void past_predictions::add_pooled(double* changes)
 {
   constexpr std::size_t AHEAD = 8;
-  constexpr uint32_t A_LINE = 64 / sizeof(float);
   const auto& pool = _history->pool();
   const auto& slots = _history->slots();
   const std::size_t count = _singles.size();
-  const auto prefetch_timeline = [&pool](const single& s)
-  {
-    const auto* predictors = pool.predictors(s.where);
-    const auto* values = pool.values(s.where);
-    for (uint32_t i = 0; i < s.size; i += A_LINE)
-    {
-      __builtin_prefetch(predictors + i);
-      __builtin_prefetch(values + i);
-    }
-  };
-  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch_timeline(_singles[i]); }
+  for (std::size_t i = 0; i < std::min(count, AHEAD); ++i) { prefetch(pool, _singles[i].where, _singles[i].size); }
   double first = 0.;
   std::size_t earliest = _first_slot;
   for (std::size_t i = 0; i < count; ++i)
   {
-    if (i + AHEAD < count) { prefetch_timeline(_singles[i + AHEAD]); }
+    if (i + AHEAD < count) { prefetch(pool, _singles[i + AHEAD].where, _singles[i + AHEAD].size); }
     const double x = _singles[i].x;
-    const auto* values = pool.values(_singles[i].where);
+    const auto* values = pool.values(_singles[i].where, _singles[i].size);
     first += x * values[0];
     const std::size_t first_slot = slots.add(changes, _slots.data(), *_past, x, pool.predictors(_singles[i].where) + 1,
         values, _singles[i].size - std::size_t{1});

@@ -3,78 +3,68 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace
-{
-/// Entries that a room holds: 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ..
-uint32_t entries_in(uint32_t room) { return room < 2 ? room + 2 : (4 + (room - 2) % 4) << ((room - 2) / 4); }
-
-uint32_t room_for(uint32_t size)
-{
-  uint32_t room = 0;
-  while (entries_in(room) < size) { ++room; }
-  return room;
-}
-}  // namespace
-
 namespace opo_cmab
 {
 constexpr uint32_t timeline_pool::CHUNK;
 constexpr uint32_t timeline_pool::MOST_ENTRIES;
 
-uint32_t timeline_pool::allocate(uint32_t room)
+uint32_t timeline_pool::allocate(uint32_t size)
 {
-  if (_free.size() <= room) { _free.resize(room + std::size_t{1}); }
-  if (!_free[room].empty())
+  const uint32_t number = number_of_capacity(size);
+  if (_free.size() <= number) { _free.resize(number + std::size_t{1}); }
+  if (!_free[number].empty())
   {
-    const uint32_t where = _free[room].back();
-    _free[room].pop_back();
+    const uint32_t where = _free[number].back();
+    _free[number].pop_back();
     return where;
   }
-  const uint32_t size = entries_in(room);
-  if (_used + size > CHUNK)
+  const uint32_t room = capacity(size);
+  if (_used + room > CHUNK)
   {
     if (_chunks.size() >= UINT32_MAX / CHUNK) { throw std::length_error("the history of the weights is too large"); }
-    _chunks.emplace_back(new chunk);
+    _chunks.emplace_back(new unsigned char[CHUNK * ENTRY]);
     _used = 0;
   }
   const uint32_t where = static_cast<uint32_t>(_chunks.size() - 1) * CHUNK + _used;
-  _used += size;
+  _used += room;
   return where;
 }
 
 uint32_t timeline_pool::insert(const timeline_entry* from, uint32_t size)
 {
-  const uint32_t where = allocate(room_for(size));
+  const uint32_t where = allocate(size);
+  auto* its_predictors = predictors(where);
+  auto* its_values = values(where, size);
   for (uint32_t k = 0; k < size; ++k)
   {
-    predictors(where)[k] = from[k].predictor;
-    values(where)[k] = from[k].value;
+    its_predictors[k] = from[k].predictor;
+    its_values[k] = from[k].value;
   }
   return where;
 }
 
-void timeline_pool::erase(uint32_t where, uint32_t size) { _free[room_for(size)].push_back(where); }
+void timeline_pool::erase(uint32_t where, uint32_t size) { _free[number_of_capacity(size)].push_back(where); }
 
-bool timeline_pool::full(uint32_t size) { return entries_in(room_for(size)) == size; }
+bool timeline_pool::full(uint32_t size) { return capacity(size) == size; }
 
 uint32_t timeline_pool::append(uint32_t where, uint32_t size, timeline_entry entry)
 {
   if (full(size))
   {
-    const uint32_t larger = allocate(room_for(size + 1));
+    const uint32_t larger = allocate(size + 1);
     std::copy_n(predictors(where), size, predictors(larger));
-    std::copy_n(values(where), size, values(larger));
+    std::copy_n(values(where, size), size, values(larger, size + 1));
     erase(where, size);
     where = larger;
   }
   predictors(where)[size] = entry.predictor;
-  values(where)[size] = entry.value;
+  values(where, size + 1)[size] = entry.value;
   return where;
 }
 
 std::size_t timeline_pool::bytes() const
 {
-  std::size_t total = _chunks.size() * sizeof(chunk) + _chunks.capacity() * sizeof(_chunks[0]);
+  std::size_t total = _chunks.size() * CHUNK * ENTRY + _chunks.capacity() * sizeof(_chunks[0]);
   for (const auto& freed : _free) { total += sizeof(freed) + freed.capacity() * sizeof(uint32_t); }
   return total;
 }

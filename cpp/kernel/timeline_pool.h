@@ -15,8 +15,10 @@ public:
   float value;
 };
 
-/// Timelines of single weights, in little more memory than their entries take: most are short. The first entry is the
-/// value before any change; its predictor says nothing. Whoever asks for one knows its size.
+/// Timelines of single weights, in little more memory than their entries take: most are short. The predictors of a
+/// timeline lie side by side, and right after them its values, so that reading a short one touches one cache line or
+/// two. The first entry is the value before any change; its predictor says nothing. Whoever asks for one knows its
+/// size.
 class timeline_pool
 {
 public:
@@ -30,25 +32,38 @@ public:
   /// Whether one more entry takes more room.
   static bool full(uint32_t size);
 
-  uint32_t* predictors(uint32_t where) { return &_chunks[where / CHUNK]->predictors[where % CHUNK]; }
-  const uint32_t* predictors(uint32_t where) const { return &_chunks[where / CHUNK]->predictors[where % CHUNK]; }
-  float* values(uint32_t where) { return &_chunks[where / CHUNK]->values[where % CHUNK]; }
-  const float* values(uint32_t where) const { return &_chunks[where / CHUNK]->values[where % CHUNK]; }
+  uint32_t* predictors(uint32_t where) const { return reinterpret_cast<uint32_t*>(place(where)); }
+  float* values(uint32_t where, uint32_t size) const
+  {
+    return reinterpret_cast<float*>(place(where) + sizeof(uint32_t) * capacity(size));
+  }
   std::size_t bytes() const;
 
 private:
   // Memory comes in chunks. Timelines of some sizes have the same room; what one leaves is kept for the next.
   static constexpr uint32_t CHUNK = 8192;  ///< entries
-  class chunk
-  {
-  public:
-    uint32_t predictors[CHUNK];
-    float values[CHUNK];
-  };
-  std::vector<std::unique_ptr<chunk>> _chunks;
+  static constexpr std::size_t ENTRY = sizeof(uint32_t) + sizeof(float);
+  std::vector<std::unique_ptr<unsigned char[]>> _chunks;
   uint32_t _used = CHUNK;                    ///< entries of the last chunk
-  std::vector<std::vector<uint32_t>> _free;  ///< of each room
+  std::vector<std::vector<uint32_t>> _free;  ///< rooms, by the capacity: 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ..
 
-  uint32_t allocate(uint32_t room);
+  unsigned char* place(uint32_t where) const { return &_chunks[where / CHUNK][where % CHUNK * ENTRY]; }
+
+  /// A capacity above 8 is a multiple of this power of 2, so that it has 3 significant bits.
+  static uint32_t shift_of(uint32_t size)
+  {
+    return size <= 8 ? 0 : 29 - static_cast<uint32_t>(__builtin_clz(size - 1));
+  }
+  /// The entries that a timeline of this size has room for.
+  static uint32_t capacity(uint32_t size)
+  {
+    const uint32_t shift = shift_of(size);
+    return size < 2 ? 2 : (((size - 1) >> shift) + 1) << shift;
+  }
+  static uint32_t number_of_capacity(uint32_t size)
+  {
+    return 4 * shift_of(size) + (capacity(size) >> shift_of(size)) - 2;
+  }
+  uint32_t allocate(uint32_t size);
 };
 }  // namespace opo_cmab

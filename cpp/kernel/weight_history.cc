@@ -179,7 +179,7 @@ void weight_history::append_alone(place& its, timeline_entry entry)
   const uint32_t size = its.column;
   if (_pool.predictors(its.cohort)[size - 1] == entry.predictor)  // the round may have learnt before
   {
-    _pool.values(its.cohort)[size - 1] = entry.value;
+    _pool.values(its.cohort, size)[size - 1] = entry.value;
     return;
   }
   // Before it takes more room, which is worth trying now and then.
@@ -188,7 +188,7 @@ void weight_history::append_alone(place& its, timeline_entry entry)
   {
     _entries.resize(size);
     const auto* predictors = _pool.predictors(its.cohort);
-    const auto* values = _pool.values(its.cohort);
+    const auto* values = _pool.values(its.cohort, size);
     for (uint32_t k = 0; k < size; ++k) { _entries[k] = {predictors[k], values[k]}; }
     coarsen_timeline(_past, _entries, _coarse);
     if (_coarse.size() < size)

@@ -17,8 +17,8 @@ constexpr double NEGLIGIBLE = -37.;
 /// regression can predict 100 for an action that it hardly knows; a bonus of at most 1 would never outweigh that.
 constexpr double LARGEST_LOSS = 2.;
 
-/// The loss of an action that the model does not know, as its absurd prediction says: in the middle, so that it is tried
-/// again before actions that are known to be bad.
+/// The loss of an action that the model does not know, as its absurd prediction says: in the middle, so that it is
+/// tried again before actions that are known to be bad.
 constexpr double UNKNOWN_LOSS = 0.5;
 
 /// The loss of padding: it stays the largest whatever the bonus.
