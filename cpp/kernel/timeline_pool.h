@@ -45,14 +45,14 @@ private:
   static constexpr std::size_t ENTRY = sizeof(uint32_t) + sizeof(float);
   std::vector<std::unique_ptr<unsigned char[]>> _chunks;
   uint32_t _used = CHUNK;                    ///< entries of the last chunk
-  std::vector<std::vector<uint32_t>> _free;  ///< rooms, by the capacity: 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ..
+  std::vector<std::vector<uint32_t>> _free;  ///< rooms, by the capacity: 2, 3, 4, .., 16, 18, .., 32, 36, ..
 
   unsigned char* place(uint32_t where) const { return &_chunks[where / CHUNK][where % CHUNK * ENTRY]; }
 
-  /// A capacity above 8 is a multiple of this power of 2, so that it has 3 significant bits.
+  /// A capacity above 16 is a multiple of 2 to this power: it has 4 significant bits.
   static uint32_t shift_of(uint32_t size)
   {
-    return size <= 8 ? 0 : 29 - static_cast<uint32_t>(__builtin_clz(size - 1));
+    return size <= 16 ? 0 : 28 - static_cast<uint32_t>(__builtin_clz(size - 1));
   }
   /// The entries that a timeline of this size has room for.
   static uint32_t capacity(uint32_t size)
@@ -62,7 +62,7 @@ private:
   }
   static uint32_t number_of_capacity(uint32_t size)
   {
-    return 4 * shift_of(size) + (capacity(size) >> shift_of(size)) - 2;
+    return 8 * shift_of(size) + (capacity(size) >> shift_of(size)) - 2;
   }
   uint32_t allocate(uint32_t size);
 };
