@@ -45,11 +45,9 @@ uint32_t timeline_pool::insert(const timeline_entry* from, uint32_t size)
 
 void timeline_pool::erase(uint32_t where, uint32_t size) { _free[number_of_capacity(size)].push_back(where); }
 
-bool timeline_pool::full(uint32_t size) { return capacity(size) == size; }
-
 uint32_t timeline_pool::append(uint32_t where, uint32_t size, timeline_entry entry)
 {
-  if (full(size))
+  if (capacity(size) == size)
   {
     const uint32_t larger = allocate(size + 1);
     std::copy_n(predictors(where), size, predictors(larger));

@@ -29,8 +29,6 @@ public:
   void erase(uint32_t where, uint32_t size);
   /// One more entry. \return where the timeline is now
   uint32_t append(uint32_t where, uint32_t size, timeline_entry entry);
-  /// Whether one more entry takes more room.
-  static bool full(uint32_t size);
 
   uint32_t* predictors(uint32_t where) const { return reinterpret_cast<uint32_t*>(place(where)); }
   float* values(uint32_t where, uint32_t size) const
