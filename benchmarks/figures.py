@@ -51,7 +51,7 @@ PROBLEMS = {
     "linear": "dense features, expected cost linear",
     "items": "items known by their features, others on offer each round",
     "many": "many actions that share no features",
-    "units": "costs of thousands (milliseconds)",
+    "units": "costs in another unit (euros)",
     "heavy": "heavy-tailed costs",
     "revenue": "rare sales of different value",
     "delayed": "costs come in batches",
