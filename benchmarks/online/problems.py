@@ -1,8 +1,8 @@
 """The online problems: families of contextual bandits whose expected costs are known, so that regret is exact.
 
-Each family has five variants with different parameters and seeds. Defaults may be chosen on "choose", and on "seen",
-"reported" and "former", which reported earlier versions and have been looked at since. Nobody looks at "report" before
-the defaults are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless the family is about something
+Each family has six variants with different parameters and seeds. Defaults may be chosen on "choose", and on "seen",
+"reported", "former" and "shown", which reported earlier versions and have been looked at since. Nobody looks at
+"report" before the defaults are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless the family is about something
 else.
 """
 
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from benchmarks.shared.bandit import Array, Problem
 
 Params = dict[str, Any]
-Split = Literal["choose", "seen", "reported", "former", "report"]
-SPLITS: tuple[Split, ...] = ("choose", "seen", "reported", "former", "report")
+Split = Literal["choose", "seen", "reported", "former", "shown", "report"]
+SPLITS: tuple[Split, ...] = ("choose", "seen", "reported", "former", "shown", "report")
 VERSION = 1  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
 
 
@@ -181,6 +181,24 @@ def words(rng: np.random.Generator, rounds: int, vocabulary: int, length: int, a
     )
 
 
+def habits(rng: np.random.Generator, rounds: int, users: int, articles: int, spread: float) -> Problem:
+    """Users differ in how often they click on anything, more than in what they like: the rate is a sigmoid of the sum
+    of the user's habit, the article's appeal and the user's liking for it."""
+    common, user = _by_user(rng, rounds, users, articles)
+    habit = rng.uniform(-spread, spread, size=(users, 1))
+    liking = 0.7 * rng.normal(size=(users, articles))
+    rates = 1 / (1 + np.exp(-(habit + rng.normal(size=articles) + liking)))
+    return Problem(**common, expected=list(-rates[user]), costs=list(_play(rng, rates[user])))
+
+
+def wandering(rng: np.random.Generator, rounds: int, users: int, articles: int, noise: float, step: float) -> Problem:
+    """Milliseconds, whose level for all actions is a random walk: a mean for each user and action, and the level."""
+    common, user = _by_user(rng, rounds, users, articles)
+    level = np.abs(step * rng.normal(size=rounds).cumsum())
+    expected = rng.uniform(100, 300, size=(users, articles))[user] + level[:, None]
+    return Problem(**common, expected=list(expected), costs=list(expected + noise * rng.normal(size=expected.shape)))
+
+
 @dataclass(frozen=True)
 class Family:
     title: str
@@ -189,6 +207,7 @@ class Family:
     seen: Params
     reported: Params
     former: Params
+    shown: Params
     report: Params
     other_unit: bool = False  # costs go beyond [-1, 1]
 
@@ -205,7 +224,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 2000, "users": 3, "times": 2, "articles": 9},
         reported={"rounds": 2500, "users": 4, "times": 2, "articles": 10},
         former={"rounds": 2500, "users": 3, "times": 3, "articles": 12},
-        report={"rounds": 2200, "users": 5, "times": 2, "articles": 11},
+        shown={"rounds": 2200, "users": 5, "times": 2, "articles": 11},
+        report={"rounds": 2400, "users": 6, "times": 2, "articles": 14},
     ),
     "change": Family(
         "change half way",
@@ -214,7 +234,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 3000, "users": 3, "times": 2, "articles": 8, "changes": True},
         reported={"rounds": 2400, "users": 2, "times": 3, "articles": 7, "changes": True},
         former={"rounds": 3000, "users": 3, "times": 2, "articles": 9, "changes": True},
-        report={"rounds": 2600, "users": 4, "times": 2, "articles": 10, "changes": True},
+        shown={"rounds": 2600, "users": 4, "times": 2, "articles": 10, "changes": True},
+        report={"rounds": 2800, "users": 5, "times": 2, "articles": 12, "changes": True},
     ),
     "noisy": Family(
         "noisy clicks",
@@ -223,7 +244,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 3000, "users": 8, "articles": 4, "best": 0.6, "others": [0.3, 0.3]},
         reported={"rounds": 2500, "users": 6, "articles": 6, "best": 0.55, "others": [0.25, 0.25]},
         former={"rounds": 3000, "users": 5, "articles": 8, "best": 0.5, "others": [0.2, 0.3]},
-        report={"rounds": 2800, "users": 7, "articles": 5, "best": 0.65, "others": [0.35, 0.45]},
+        shown={"rounds": 2800, "users": 7, "articles": 5, "best": 0.65, "others": [0.35, 0.45]},
+        report={"rounds": 2600, "users": 5, "articles": 7, "best": 0.6, "others": [0.2, 0.4]},
     ),
     "rare": Family(
         "rare clicks, 1 to 15 %",
@@ -232,7 +254,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 3000, "users": 2, "articles": 8, "best": 0.15, "others": [0.01, 0.08]},
         reported={"rounds": 3000, "users": 4, "articles": 6, "best": 0.1, "others": [0.01, 0.05]},
         former={"rounds": 4000, "users": 3, "articles": 5, "best": 0.08, "others": [0.01, 0.03]},
-        report={"rounds": 3500, "users": 2, "articles": 7, "best": 0.11, "others": [0.02, 0.05]},
+        shown={"rounds": 3500, "users": 2, "articles": 7, "best": 0.11, "others": [0.02, 0.05]},
+        report={"rounds": 4000, "users": 2, "articles": 6, "best": 0.09, "others": [0.01, 0.04]},
     ),
     "linear": Family(
         "linear, costs 0/1",
@@ -241,7 +264,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 2000, "features": 8, "actions": 6},
         reported={"rounds": 2500, "features": 6, "actions": 5},
         former={"rounds": 2500, "features": 10, "actions": 3},
-        report={"rounds": 2200, "features": 7, "actions": 5},
+        shown={"rounds": 2200, "features": 7, "actions": 5},
+        report={"rounds": 2400, "features": 9, "actions": 4},
     ),
     "items": Family(
         "items with features",
@@ -250,7 +274,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 2000, "topics": 5, "catalogue": 60, "fewest": 4, "most": 10, "rate": 0.6},
         reported={"rounds": 2500, "topics": 4, "catalogue": 45, "fewest": 3, "most": 8, "rate": 0.7},
         former={"rounds": 2500, "topics": 6, "catalogue": 50, "fewest": 4, "most": 12, "rate": 0.65},
-        report={"rounds": 2300, "topics": 5, "catalogue": 40, "fewest": 3, "most": 10, "rate": 0.75},
+        shown={"rounds": 2300, "topics": 5, "catalogue": 40, "fewest": 3, "most": 10, "rate": 0.75},
+        report={"rounds": 2400, "topics": 7, "catalogue": 70, "fewest": 5, "most": 9, "rate": 0.7},
     ),
     "many": Family(
         "many actions",
@@ -259,7 +284,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 2000, "users": 2, "articles": 80, "best": 0.8, "others": [0.0, 0.4]},
         reported={"rounds": 2500, "users": 3, "articles": 50, "best": 0.75, "others": [0.05, 0.35]},
         former={"rounds": 3000, "users": 4, "articles": 40, "best": 0.7, "others": [0.1, 0.3]},
-        report={"rounds": 2600, "users": 3, "articles": 60, "best": 0.75, "others": [0.1, 0.4]},
+        shown={"rounds": 2600, "users": 3, "articles": 60, "best": 0.75, "others": [0.1, 0.4]},
+        report={"rounds": 2800, "users": 2, "articles": 70, "best": 0.7, "others": [0.05, 0.35]},
     ),
     "units": Family(
         "another unit",
@@ -268,7 +294,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 2000, "users": 4, "articles": 6, "low": 100, "high": 900, "noise": 150},  # milliseconds
         reported={"rounds": 2500, "users": 5, "articles": 5, "low": 20, "high": 400, "noise": 60},
         former={"rounds": 2500, "users": 3, "articles": 8, "low": 1000, "high": 5000, "noise": 700},
-        report={"rounds": 2300, "users": 4, "articles": 6, "low": 2, "high": 25, "noise": 4},
+        shown={"rounds": 2300, "users": 4, "articles": 6, "low": 2, "high": 25, "noise": 4},
+        report={"rounds": 2400, "users": 6, "articles": 5, "low": 300, "high": 2000, "noise": 300},
         other_unit=True,
     ),
     "heavy": Family(
@@ -278,7 +305,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 2000, "users": 4, "articles": 5, "shape": 2.2},
         reported={"rounds": 2500, "users": 2, "articles": 6, "shape": 2.5},
         former={"rounds": 2500, "users": 3, "articles": 5, "shape": 2.8},
-        report={"rounds": 2300, "users": 4, "articles": 4, "shape": 2.6},
+        shown={"rounds": 2300, "users": 4, "articles": 4, "shape": 2.6},
+        report={"rounds": 2400, "users": 3, "articles": 6, "shape": 2.4},
         other_unit=True,
     ),
     "revenue": Family(
@@ -288,7 +316,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 3000, "users": 3, "articles": 5, "rates": [0.03, 0.12], "values": [5, 100]},
         reported={"rounds": 3000, "users": 2, "articles": 6, "rates": [0.02, 0.15], "values": [20, 80]},
         former={"rounds": 3500, "users": 3, "articles": 4, "rates": [0.01, 0.12], "values": [10, 200]},
-        report={"rounds": 3200, "users": 2, "articles": 5, "rates": [0.02, 0.14], "values": [5, 60]},
+        shown={"rounds": 3200, "users": 2, "articles": 5, "rates": [0.02, 0.14], "values": [5, 60]},
+        report={"rounds": 3400, "users": 3, "articles": 6, "rates": [0.02, 0.13], "values": [15, 120]},
         other_unit=True,
     ),
     "delayed": Family(
@@ -298,7 +327,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 3000, "users": 5, "articles": 6, "best": 0.7, "others": [0.2, 0.4], "batch": 100},
         reported={"rounds": 2400, "users": 4, "articles": 5, "best": 0.65, "others": [0.25, 0.35], "batch": 80},
         former={"rounds": 2400, "users": 3, "articles": 6, "best": 0.6, "others": [0.2, 0.35], "batch": 120},
-        report={"rounds": 2700, "users": 4, "articles": 4, "best": 0.7, "others": [0.3, 0.45], "batch": 90},
+        shown={"rounds": 2700, "users": 4, "articles": 4, "best": 0.7, "others": [0.3, 0.45], "batch": 90},
+        report={"rounds": 2600, "users": 3, "articles": 5, "best": 0.55, "others": [0.25, 0.35], "batch": 110},
     ),
     "words": Family(
         "sparse words",
@@ -307,7 +337,8 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 3000, "vocabulary": 60, "length": 5, "articles": 6},
         reported={"rounds": 3000, "vocabulary": 100, "length": 3, "articles": 3},
         former={"rounds": 4000, "vocabulary": 80, "length": 6, "articles": 5},
-        report={"rounds": 3500, "vocabulary": 70, "length": 4, "articles": 5},
+        shown={"rounds": 3500, "vocabulary": 70, "length": 4, "articles": 5},
+        report={"rounds": 3600, "vocabulary": 90, "length": 5, "articles": 6},
     ),
     "few": Family(
         "few rounds",
@@ -316,7 +347,29 @@ FAMILIES: Mapping[str, Family] = {
         seen={"rounds": 100, "users": 3, "articles": 3, "best": 0.9, "others": [0.1, 0.3]},
         reported={"rounds": 120, "users": 2, "articles": 5, "best": 0.85, "others": [0.15, 0.25]},
         former={"rounds": 150, "users": 2, "articles": 4, "best": 0.75, "others": [0.2, 0.3]},
-        report={"rounds": 130, "users": 3, "articles": 4, "best": 0.85, "others": [0.1, 0.3]},
+        shown={"rounds": 130, "users": 3, "articles": 4, "best": 0.85, "others": [0.1, 0.3]},
+        report={"rounds": 140, "users": 2, "articles": 5, "best": 0.8, "others": [0.15, 0.3]},
+    ),
+    "habits": Family(
+        "some users click on everything",
+        habits,
+        choose={"rounds": 3000, "users": 10, "articles": 5, "spread": 3.0},
+        seen={"rounds": 3000, "users": 30, "articles": 4, "spread": 2.0},
+        reported={"rounds": 2500, "users": 6, "articles": 8, "spread": 4.0},
+        former={"rounds": 4000, "users": 50, "articles": 6, "spread": 3.0},
+        shown={"rounds": 3000, "users": 200, "articles": 5, "spread": 3.0},
+        report={"rounds": 3200, "users": 20, "articles": 6, "spread": 3.5},
+    ),
+    "level": Family(
+        "a level that wanders",
+        wandering,
+        choose={"rounds": 2500, "users": 3, "articles": 4, "noise": 30, "step": 5},  # milliseconds
+        seen={"rounds": 2500, "users": 4, "articles": 6, "noise": 50, "step": 10},
+        reported={"rounds": 2500, "users": 2, "articles": 8, "noise": 30, "step": 10},
+        former={"rounds": 2500, "users": 5, "articles": 5, "noise": 60, "step": 20},
+        shown={"rounds": 2800, "users": 3, "articles": 7, "noise": 40, "step": 8},
+        report={"rounds": 2600, "users": 4, "articles": 5, "noise": 45, "step": 7},
+        other_unit=True,
     ),
 }
 
