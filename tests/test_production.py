@@ -13,7 +13,7 @@ from opo_cmab.reference import policies
 from vowpalwabbit import Workspace
 
 from tests.helpers.streams import random_rounds, without_labels, write
-from tests.test_costs import LOGISTIC, OPO, SETTINGS, stock_on_mapped_costs
+from tests.test_costs import CROSSED, LOGISTIC, OPO, SETTINGS, stock_on_mapped_costs
 
 PAGE = (Path(__file__).parent.parent / "docs" / "production.md").read_text()
 USERS, ARTICLES = 4, 6
@@ -103,7 +103,7 @@ def test_costs_that_come_later_are_learnt_in_the_order_in_which_they_come(stock,
             if answer is not None:
                 workspace.learn(answer)
     rounds = [answer or question for question, answer in events]
-    mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, "-q sa", logistic)
+    mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, CROSSED, logistic)
     for t, predictions in enumerate(stock(arguments, mapped, every_model=True)):
         past = predictions[:-1]
         if mapping.known(len(past)):

@@ -22,7 +22,8 @@ from tests.test_costs import LOGISTIC, stock_on_mapped_costs
 KINDS = {"ccb": "--ccb_explore_adf", "slates": "--slates"}
 SETTINGS = {"eta": 10.0, "gamma": 0.5, "decay": 0.8}
 BITS = "-b 24 --sparse_weights"  # the features have other names here and there, and must not collide
-OPO = "--opo_cmab --opo_eta 10 --opo_gamma 0.5 --opo_decay 0.8"
+# Slots differ in their namespaces: what can be left out changes from slot to slot, which stock VW cannot do.
+OPO = "--opo_cmab --opo_eta 10 --opo_gamma 0.5 --opo_decay 0.8 --cb_shared_features learn"
 
 # What the user gives, and what VW makes of it for several slots: everything also crossed with the slot (namespace i).
 WITH_THE_SLOT = "-q si -q ai -q zi -q yi"

@@ -2,8 +2,8 @@
 
 Each family has six variants with different parameters and seeds. Defaults may be chosen on "choose", and on "seen",
 "reported", "former" and "shown", which reported earlier versions and have been looked at since. Nobody looks at
-"report" before the defaults are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless the family is about something
-else.
+"report" before the defaults are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless the family is
+about something else.
 """
 
 import zlib

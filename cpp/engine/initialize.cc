@@ -4,6 +4,7 @@
 #include "reductions/cb_explore_adf_adacb.h"
 #include "reductions/cb_explore_adf_fastcb.h"
 #include "reductions/cb_explore_adf_opo_cmab.h"
+#include "reductions/cb_shared_features.h"
 #include "reductions/opo_tap.h"
 #include "reductions/parts.h"
 #include "vw/common/vw_exception.h"
@@ -43,7 +44,10 @@ public:
   {
     using namespace VW::reductions;
     _reduction_stack.emplace(find(generate_interactions_setup), "opo_tap", opo_tap_setup);  // below
-    insert_above(cb_adf_setup, "cb_cost_unit", cb_cost_unit_setup);
+    _reduction_stack.emplace(
+        find(generate_interactions_setup), "cb_shared_features_below", cb_shared_features_below_setup);
+    insert_above(cb_adf_setup, "cb_shared_features", cb_shared_features_setup);
+    insert_above(cb_shared_features_setup, "cb_cost_unit", cb_cost_unit_setup);
     insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_fastcb", cb_explore_adf_fastcb_setup);
     insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_adacb", cb_explore_adf_adacb_setup);
     insert_above(cb_explore_adf_squarecb_setup, "cb_explore_adf_opo_cmab", cb_explore_adf_opo_cmab_setup);

@@ -454,6 +454,12 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
     all.loss_config.loss = VW::get_loss_function(all, "logistic", unit->label_min, unit->label_max);
   }
 
+  if (ours)
+  {
+    const bool learnt_so_far = parts.saved_state != 0 && parts.saved_state < 6;
+    opo_cmab::keep_option(options, "cb_shared_features", unit->raw || learnt_so_far ? "learn" : "auto");
+  }
+
   auto base = require_multiline(stack_builder.setup_base_learner());
   parts.costs = unit.get();
   const uint32_t saved = parts.saved_state >= 4 ? parts.saved_state : 0;  // format 3 has no such section

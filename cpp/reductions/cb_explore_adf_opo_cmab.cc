@@ -254,20 +254,13 @@ bool cb_explore_adf_opo_cmab::deserialize(const std::string& state)
 /// predictions can then be rebuilt from past weights.
 void require_linear(const learner& base, VW::workspace& all)
 {
-  const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting",
-      "generate_interactions", "opo_tap", "scorer-identity", "csoaa_ldf-rank", "cb_adf", "cb_cost_unit"};
-  std::vector<std::string> enabled;
-  base.get_enabled_learners(enabled);
-  for (const auto& name : enabled)
+  const auto other = opo_cmab::first_nonlinear(base);
+  if (!other.empty())
   {
-    if (std::find(linear.begin(), linear.end(), name) == linear.end())
-    {
-      THROW("--opo_cmab does not work with " << name
-                                             << ": it needs a linear learner, gd (the default), --ftrl, --coin "
-                                                "or --pistol, and nothing between it and the bandit. Leave out the "
-                                                "flag of "
-                                             << name);
-    }
+    THROW("--opo_cmab does not work with " << other
+                                           << ": it needs a linear learner, gd (the default), --ftrl, --coin or "
+                                              "--pistol, and nothing between it and the bandit. Leave out the flag of "
+                                           << other);
   }
   if (all.loss_config.l1_lambda > 0.f)
   {
@@ -359,7 +352,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
       .add(
           make_option("opo_scale", scale)
               .keep()
-              .default_value(0.5f)
+              .default_value(0.25f)
               .help("Size of the exploration bonus: gamma is [opo_scale] times the lowest loss that the model predicts "
                     "for the context, from 0 (lower end of the cost range) to 1 (upper end). A larger value explores "
                     "more"))

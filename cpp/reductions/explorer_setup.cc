@@ -16,6 +16,7 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 using namespace VW::config;
 
@@ -175,6 +176,18 @@ void take_saved_state(options_i& options, parts& ours)
   }
   options.replace("explorer_state", std::to_string(STATE_VERSION));
   options.get_typed_option<uint32_t>("explorer_state").value(STATE_VERSION);
+}
+
+std::string first_nonlinear(const VW::LEARNER::learner& base)
+{
+  const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting",
+      "generate_interactions", "opo_tap", "scorer-identity", "csoaa_ldf-rank", "cb_adf", "cb_cost_unit",
+      "cb_shared_features", "cb_shared_features_below"};
+  std::vector<std::string> enabled;
+  base.get_enabled_learners(enabled);
+  const auto found = std::find_if(enabled.begin(), enabled.end(),
+      [&](const std::string& name) { return std::find(linear.begin(), linear.end(), name) == linear.end(); });
+  return found == enabled.end() ? "" : *found;
 }
 
 VW::cb_class* find_observed(VW::multi_ex& examples)

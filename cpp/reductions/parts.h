@@ -7,6 +7,7 @@
 namespace opo_cmab
 {
 class cost_unit;
+class shared_features;
 class tap;
 
 /// How our reductions find each other while a stack is set up. Each sets its own part. A reduction further up finds it
@@ -16,7 +17,9 @@ class parts
 public:
   bool explorer_is_ours = false;
   uint32_t saved_state = 0;  ///< the format version of the explorer's state in the model being loaded; 0: none
+  bool leaves_out_shared = false;  ///< whether the regression leaves out what it can of what actions share
   cost_unit* costs = nullptr;
+  shared_features* shared = nullptr;
   opo_cmab::tap* tap = nullptr;
 };
 

@@ -52,6 +52,7 @@ class _Explorer:
     epsilon: float | None = _flag("epsilon", _fraction)
     loss: Literal["squared", "logistic"] | None = _flag("loss_function", _one_of("squared", "logistic"))
     cost_unit: Literal["range", "raw"] | None = _flag("cb_cost_unit", _one_of("range", "raw"))
+    shared_features: Literal["auto", "learn"] | None = _flag("cb_shared_features", _one_of("auto", "learn"))
 
     explorer: ClassVar[str]
 
@@ -61,7 +62,7 @@ class _Explorer:
             if value is None or check is None:
                 continue
             is_number = isinstance(value, Real) and not isinstance(value, bool)
-            is_choice = f.name in ("loss", "cost_unit")
+            is_choice = f.name in ("loss", "cost_unit", "shared_features")
             must_be = check(value) if is_number or is_choice else "a number"
             if must_be:
                 raise ValueError(f"{f.name} must be {must_be}: {value!r}")
@@ -95,7 +96,7 @@ class Options(_Explorer):
     Attributes:
         eta: learning rate of the policy (20).
         scale: size of the bonus, $\beta_k = \gamma \sqrt{k / |A|}$, where gamma is this times the lowest loss
-            predicted for the context (0.5).
+            predicted for the context (0.25).
         gamma: a gamma that does not depend on the predictions.
         beta: a constant beta.
         decay: forgetting, the factor on the log-weights in each round (0.8; 1 is Algorithm 1).
@@ -103,6 +104,7 @@ class Options(_Explorer):
         importance_weighted: learn with the inverse of the logged probability as weight.
         paper: Algorithm 1 with the settings of the paper's experiments.
         cost_unit: 'range' (the default) or 'raw'.
+        shared_features: 'auto' (the default) or 'learn'.
         min_cost: a lower limit; lower costs are clipped to it (no limit).
         max_cost: an upper limit; higher costs are clipped to it (no limit).
         epsilon: the minimum probability of an action is this divided by their number (0).
@@ -126,7 +128,8 @@ class Options(_Explorer):
         if len(given) > 1:
             raise ValueError(f"{given[0]} and {given[1]}: give only one of them")
         if self.paper:
-            for name, implied in {"scale": None, "decay": 1, "budget": 0, "cost_unit": "raw"}.items():
+            implies = {"scale": None, "decay": 1, "budget": 0, "cost_unit": "raw", "shared_features": "learn"}
+            for name, implied in implies.items():
                 if getattr(self, name) not in (None, implied):
                     raise ValueError(f"paper implies {name} {implied}, not {getattr(self, name)!r}: leave out {name}")
 

@@ -1,0 +1,251 @@
+#include "reductions/cb_shared_features.h"
+
+#include "reductions/explorer_setup.h"
+#include "reductions/parts.h"
+#include "vw/common/vw_exception.h"
+#include "vw/config/options.h"
+#include "vw/core/example.h"
+#include "vw/core/global_data.h"
+#include "vw/core/learner.h"
+#include "vw/core/memory.h"
+#include "vw/core/scope_exit.h"
+#include "vw/core/setup_base.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+/*
+What all actions of a round share, the features of the context and the constant, cannot change which action looks best.
+But it takes a part of each step of the regression, and moves the predictions for actions that were not played: the more
+a good action is played, the better all others look. So it is left out where the regression can do without: if each
+namespace that is shared is crossed with one that identifies the actions, the crossed features can say all that it says.
+
+There are two reductions. The one above cb_adf sees the actions of a round side by side. The one below
+generate_interactions sees each example with its interactions, and hides what is shared from the regression. It is the
+same as --ignore_linear (shared namespaces) --noconstant, and no interactions among shared namespaces.
+*/
+
+using namespace VW::config;
+using namespace VW::LEARNER;
+
+namespace opo_cmab
+{
+namespace
+{
+bool same(const VW::features& a, const VW::features& b)
+{
+  return a.size() == b.size() && std::equal(a.indices.begin(), a.indices.end(), b.indices.begin()) &&
+      std::equal(a.values.begin(), a.values.end(), b.values.begin());
+}
+
+bool has_indicator(const VW::features& group)
+{
+  return std::find(group.values.begin(), group.values.end(), 1.f) != group.values.end();
+}
+}  // namespace
+
+void shared_features::start_round(const VW::multi_ex& actions, bool learn)
+{
+  _round = _memory;
+  _present.reset();
+  for (const auto* action : actions)
+  {
+    for (const auto ns : action->indices) { _present.set(ns); }
+  }
+  for (std::size_t ns = 0; ns < VW::NUM_NAMESPACES; ++ns)
+  {
+    if (!_present[ns]) { continue; }
+    const auto& first = actions[0]->feature_space[ns];
+    const auto differs = [&](const VW::example* action) { return !same(first, action->feature_space[ns]); };
+    const auto is_vague = [&](const VW::example* action) { return !has_indicator(action->feature_space[ns]); };
+    if (!_round.differing[ns]) { _round.differing[ns] = std::any_of(actions.begin() + 1, actions.end(), differs); }
+    if (!_round.vague[ns]) { _round.vague[ns] = std::any_of(actions.begin(), actions.end(), is_vague); }
+  }
+  if (learn) { _memory = _round; }
+}
+
+bool shared_features::can_leave_out(const namespaces& shared, const interactions& terms) const
+{
+  const auto ids = _present & _round.differing & ~_round.vague;
+  if (ids.none()) { return false; }
+  auto crossed = namespaces().set(VW::details::CONSTANT_NAMESPACE);  // with each feature by itself
+  for (const auto& term : terms)
+  {
+    if (term.size() != 2) { continue; }
+    if (ids[term[0]]) { crossed.set(term[1]); }
+    if (ids[term[1]]) { crossed.set(term[0]); }
+  }
+  return (shared & ~crossed).none();
+}
+
+void shared_features::plan(const interactions& terms)
+{
+  if (_planned && _planned_terms == terms.size() && _planned_present == _present && _planned_round == _round)
+  {
+    return;
+  }
+  _planned = true;
+  _planned_terms = terms.size();
+  _planned_present = _present;
+  _planned_round = _round;
+
+  const auto shared = _present & ~_round.differing;
+  _leaves_out = can_leave_out(shared, terms);
+  if (!_leaves_out) { return; }
+  _ignore_linear = _all.feature_tweaks_config.ignore_linear;
+  for (std::size_t ns = 0; ns < VW::NUM_NAMESPACES; ++ns) { _ignore_linear[ns] |= shared[ns]; }
+  _kept.clear();
+  const auto is_shared = [&](VW::namespace_index ns) { return shared[ns]; };
+  std::copy_if(terms.begin(), terms.end(), std::back_inserter(_kept),
+      [&](const std::vector<VW::namespace_index>& term) { return !std::all_of(term.begin(), term.end(), is_shared); });
+}
+
+template <typename Call>
+auto shared_features::without(VW::example& action, Call call) -> decltype(call())
+{
+  plan(*action.interactions);
+  if (!_leaves_out) { return call(); }
+  auto& tweaks = _all.feature_tweaks_config;
+  auto* all_terms = action.interactions;
+  const bool ignored_some = tweaks.ignore_some_linear;
+  const auto swap = [&] { std::swap(tweaks.ignore_linear, _ignore_linear); };
+  auto restore = VW::scope_exit(
+      [&]
+      {
+        swap();
+        tweaks.ignore_some_linear = ignored_some;
+        action.interactions = all_terms;
+      });
+  swap();
+  tweaks.ignore_some_linear = true;
+  action.interactions = &_kept;
+  return call();
+}
+}  // namespace opo_cmab
+
+namespace
+{
+using opo_cmab::shared_features;
+
+class cb_shared_features
+{
+public:
+  cb_shared_features(shared_features& shared, learner& base, uint32_t saved_version)
+      : _shared(shared)
+      , _state("shared", base, saved_version)
+  {
+  }
+
+  void predict(learner& base, VW::multi_ex& actions)
+  {
+    _shared.start_round(actions, false);
+    base.predict(actions);
+  }
+
+  void learn(learner& base, VW::multi_ex& actions)
+  {
+    _shared.start_round(actions, true);
+    base.learn(actions);
+  }
+
+  void save_load(VW::io_buf& io, bool read, bool text);
+
+private:
+  shared_features& _shared;
+  opo_cmab::explorer_state _state;
+};
+
+void cb_shared_features::save_load(VW::io_buf& io, bool read, bool text)
+{
+  if (io.num_files() == 0 || text) { return; }
+  if (!read)
+  {
+    const auto& memory = _shared.save();
+    _state.save(io, memory.differing.to_string() + memory.vague.to_string());
+    return;
+  }
+  std::string bits;
+  if (!_state.load(io, bits)) { return; }
+  if (bits.size() != 2 * VW::NUM_NAMESPACES || bits.find_first_not_of("01") != std::string::npos)
+  {
+    _state.throw_damaged("it has the wrong size");
+  }
+  shared_features::memory memory;
+  memory.differing = shared_features::namespaces(bits, 0, VW::NUM_NAMESPACES);
+  memory.vague = shared_features::namespaces(bits, VW::NUM_NAMESPACES);
+  _shared.restore(memory);
+}
+
+void predict(cb_shared_features& data, learner& base, VW::multi_ex& actions) { data.predict(base, actions); }
+void learn(cb_shared_features& data, learner& base, VW::multi_ex& actions) { data.learn(base, actions); }
+void save_load(cb_shared_features& data, VW::io_buf& io, bool read, bool text) { data.save_load(io, read, text); }
+
+void predict_below(shared_features& data, learner& base, VW::example& action)
+{
+  data.without(action, [&] { base.predict(action); });
+}
+void learn_below(shared_features& data, learner& base, VW::example& action)
+{
+  data.without(action, [&] { base.learn(action); });
+}
+void update_below(shared_features& data, learner& base, VW::example& action)
+{
+  data.without(action, [&] { base.update(action); });
+}
+float sensitivity_below(shared_features& data, learner& base, VW::example& action)
+{
+  return data.without(action, [&] { return base.sensitivity(action); });
+}
+}  // namespace
+
+std::shared_ptr<learner> VW::reductions::cb_shared_features_setup(VW::setup_base_i& stack_builder)
+{
+  options_i& options = *stack_builder.get_options();
+  auto& parts = opo_cmab::parts_of(stack_builder);
+  std::string mode;
+  option_group_definition new_options("[Reduction] Contextual Bandit Shared Features");
+  new_options.add(
+      make_option("cb_shared_features", mode)
+          .keep()
+          .necessary()
+          .one_of({"auto", "learn"})
+          .help("auto: the regression leaves out what all actions of a round share, features of the context and the "
+                "constant, if they are crossed with features that identify the actions (-q). It cannot change which "
+                "action is best. learn: learn it, as VW's own explorers do. Default: auto for --opo_cmab, --fastcb and "
+                "--adacb, learn with --cb_cost_unit raw"));
+  if (!options.add_parse_and_check_necessary(new_options)) { return nullptr; }
+  if (!parts.explorer_is_ours) { THROW("--cb_shared_features needs --opo_cmab, --fastcb or --adacb: add one of them"); }
+  if (options.was_supplied("opo_paper") && mode != "learn")
+  {
+    THROW("--opo_paper implies --cb_shared_features learn, not " << mode << ": leave out --cb_shared_features");
+  }
+  if (mode == "learn") { return nullptr; }
+
+  parts.leaves_out_shared = true;
+  auto base = require_multiline(stack_builder.setup_base_learner());
+  if (!opo_cmab::first_nonlinear(*base).empty()) { return base; }  // crossed features do not say the same there
+  const uint32_t saved = parts.saved_state >= 6 ? parts.saved_state : 0;  // earlier formats have no such section
+  return make_reduction_learner(VW::make_unique<cb_shared_features>(*parts.shared, *base, saved), base, learn, predict,
+      stack_builder.get_setupfn_name(cb_shared_features_setup))
+      .set_learn_returns_prediction(base->learn_returns_prediction)
+      .set_save_load(save_load)
+      .build();
+}
+
+std::shared_ptr<learner> VW::reductions::cb_shared_features_below_setup(VW::setup_base_i& stack_builder)
+{
+  auto& parts = opo_cmab::parts_of(stack_builder);
+  if (!parts.leaves_out_shared) { return nullptr; }
+
+  auto base = require_singleline(stack_builder.setup_base_learner());
+  auto data = VW::make_unique<shared_features>(*stack_builder.get_all_pointer());
+  parts.shared = data.get();
+  return make_reduction_learner(
+      std::move(data), base, learn_below, predict_below, stack_builder.get_setupfn_name(cb_shared_features_below_setup))
+      .set_learn_returns_prediction(base->learn_returns_prediction)
+      .set_update(update_below)
+      .set_sensitivity(sensitivity_below)
+      .build();
+}

@@ -1,0 +1,187 @@
+"""What all actions of a round share is left out of the regression where crossed features say the same."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from opo_cmab.reference import policies
+from vowpalwabbit import Workspace
+
+from tests.helpers.streams import random_rounds, run, without_labels, write
+from tests.test_costs import CROSSED, LOGISTIC, OPO, SETTINGS, stock_on_mapped_costs
+
+LEARN = "--cb_shared_features learn"
+EXPLORERS = ["--opo_cmab", "--fastcb", "--adacb"]
+
+# Ours, and what it is in stock VW.
+LEFT_OUT = {
+    "-q sa": CROSSED,
+    "-q as": "-q as --ignore_linear s --noconstant",
+    "-q ::": "-q sa -q aa --ignore_linear s --noconstant",
+    "-q sa --cubic ssa --cubic sss": "-q sa --cubic ssa --ignore_linear s --noconstant",
+    "-q sa --ignore_linear a": "-q sa --ignore_linear s --ignore_linear a --noconstant",
+    "-q sa --ftrl": f"{CROSSED} --ftrl",
+    "-q sa --noconstant": CROSSED,
+}
+ALL_LEARNT = {
+    "nothing is crossed": ("", ""),
+    "only the actions are crossed": ("-q aa", "-q aa"),
+    "only by three": ("--cubic ssa", "--cubic ssa"),
+    "as asked": (f"-q sa {LEARN}", "-q sa"),
+}
+
+
+def with_features(rounds, change):
+    """The rounds with other features of the actions."""
+
+    def changed(line):
+        label, bar, features = line.partition("|a")
+        return label + bar + change(features) if bar else line
+
+    return [[changed(line) for line in lines] for lines in rounds]
+
+
+def assert_equals_stock(ours, stock, rounds, flags, stock_flags, logistic=False):
+    got = ours(f"{OPO} {flags} {LOGISTIC if logistic else ''}", rounds)
+    mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, stock_flags, logistic)
+    for t, predictions in enumerate(stock(arguments, mapped, every_model=True)):
+        if mapping.known(t):
+            expected = policies(mapping.losses(predictions[:-1]), **SETTINGS)[-1]
+            assert_allclose(got[t], expected, atol=1e-4, err_msg=f"round {t}")
+
+
+@pytest.mark.parametrize("logistic", [False, True], ids=["squared", "logistic"])
+@pytest.mark.parametrize("flags", LEFT_OUT)
+def test_it_is_left_out_where_features_of_the_context_are_crossed_with_those_of_actions(ours, stock, flags, logistic):
+    assert_equals_stock(ours, stock, random_rounds(1, n=40), flags, LEFT_OUT[flags], logistic)
+
+
+@pytest.mark.parametrize("case", ALL_LEARNT)
+def test_it_is_learnt_where_nothing_else_says_the_same(ours, stock, case):
+    assert_equals_stock(ours, stock, random_rounds(2, n=40), *ALL_LEARNT[case])
+
+
+def test_it_is_learnt_if_no_feature_tells_which_action_it_is(ours, stock):
+    """A feature with the value 1 stands for the action. Where actions have numbers only, the constant is needed."""
+    rounds = with_features(random_rounds(3, n=40), lambda features: " " + features.split()[1])
+    assert_equals_stock(ours, stock, rounds, "-q sa", "-q sa")
+
+
+def test_it_is_learnt_from_the_first_action_without_such_a_feature_on(ours):
+    """Before it, decisions are those without what is shared; after it, VW's usual regression goes on from there."""
+    rounds = random_rounds(4, n=60)
+    rounds[30] = with_features(rounds[30:31], lambda features: " " + features.split()[1])[0]
+    got = ours(f"{OPO} -q sa", rounds)
+    left_out = ours(f"{OPO} {CROSSED}", rounds)
+    assert got[:30] == left_out[:30]
+    assert all(p != q for p, q in zip(got[35:], left_out[35:], strict=True) if len(p) > 1)
+
+
+def test_actions_that_all_have_the_same_features_do_not_make_these_shared(ours, stock):
+    """In some rounds a namespace is the same for all actions by chance, and for one action it always is."""
+    rounds = random_rounds(5, n=60, actions=(1, 3))
+    rounds[20] = with_features(rounds[20:21], lambda _: " id1 v:0.5")[0]
+    assert sum(len(lines) == 2 for lines in rounds[1:]) > 5
+    first = next(t for t, lines in enumerate(rounds) if len(lines) > 2)
+    assert_equals_stock(ours, stock, rounds[first:], "-q sa", CROSSED)
+
+
+def test_without_a_shared_line_features_that_all_actions_have_are_shared_too(ours):
+    rounds = random_rounds(6, n=40)
+    flat = [[f"{line} {lines[0].removeprefix('shared ')}" for line in lines[1:]] for lines in rounds]
+    for p, q in zip(ours(f"{OPO} -q sa", rounds), ours(f"{OPO} -q sa", flat), strict=True):
+        assert_allclose(p, q, atol=1e-6)
+
+
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_each_of_our_explorers_does_it(ours, explorer):
+    rounds = random_rounds(7, n=60)
+    arguments = f"--cb_explore_adf {explorer} --random_seed 1"
+    assert ours(f"{arguments} -q sa", rounds) == ours(f"{arguments} {CROSSED}", rounds)
+    assert ours(f"{arguments} -q sa", rounds) != ours(f"{arguments} -q sa {LEARN}", rounds)
+
+
+def test_a_learner_that_is_not_linear_learns_all(ours):
+    rounds = random_rounds(8, n=40)
+    fastcb = "--cb_explore_adf --fastcb -q sa --nn 2 --random_seed 1"
+    assert ours(fastcb, rounds) == ours(f"{fastcb} {LEARN}", rounds)
+
+
+def test_raw_costs_are_learnt_as_vw_does_unless_asked(ours):
+    rounds = random_rounds(9, n=40)
+    raw = f"{OPO} -q sa --cb_cost_unit raw --cb_min_cost 0 --cb_max_cost 1"
+    assert ours(raw, rounds) == ours(f"{raw} {LEARN}", rounds)
+    assert ours(f"{raw} --cb_shared_features auto", rounds) == ours(f"{raw} --ignore_linear s --noconstant", rounds)
+
+
+@pytest.mark.parametrize("split", [1, 15, 29])
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_a_saved_model_remembers_what_it_saw_of_the_actions(ours, tmp_path, explorer, split):
+    """Rounds of one action look as if all was shared: only the memory tells that it is not."""
+    rounds = [*random_rounds(10, n=25, actions=(2, 4)), *random_rounds(11, n=20, actions=(1, 1))]
+    arguments = f"--cb_explore_adf {explorer} -q sa"
+    whole = run(arguments, rounds, save=str(tmp_path / "whole"))
+    first = run(arguments, rounds[:split], save=str(tmp_path / "model"))
+    rest = run(f"-i {tmp_path / 'model'}", rounds[split:], save=str(tmp_path / "both"))
+    assert first + rest == whole
+    one, other = (Workspace(f"-i {tmp_path / name} -t --quiet") for name in ("whole", "both"))
+    for lines in without_labels(random_rounds(12, n=10)):
+        assert one.predict(lines) == other.predict(lines)
+
+
+def test_predicting_alone_changes_nothing(ours):
+    rounds = random_rounds(13, n=30)
+    strange = ["shared |s x0:1", "|a v:0.5", "|a v:0.25"]  # learnt from, all would be learnt from then on
+    with Workspace(f"{OPO} -q sa --quiet") as workspace:
+        got = []
+        for lines in rounds:
+            workspace.predict(strange)
+            got.append(list(workspace.predict(lines)))
+            workspace.learn(lines)
+    assert got == ours(f"{OPO} -q sa", rounds)
+
+
+def test_the_ignored_namespaces_of_the_user_are_as_before_after_each_round(ours, stock):
+    """--ignore_linear is VW's own: ours adds to it for a round, and takes back what it added."""
+    rounds = random_rounds(14, n=40)
+    mixed = [
+        lines if t % 2 else with_features([lines], lambda f: " " + f.split()[1])[0] for t, lines in enumerate(rounds)
+    ]
+    assert_equals_stock(ours, stock, mixed, "-q sa --ignore_linear a", "-q sa --ignore_linear a")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            "--opo_cmab --opo_paper --cb_shared_features auto",
+            "--opo_paper implies --cb_shared_features learn, not auto",
+        ),
+        ("--squarecb --cb_shared_features auto", "--cb_shared_features needs --opo_cmab, --fastcb or --adacb"),
+        ("--opo_cmab --cb_shared_features all", "cb_shared_features"),
+    ],
+)
+def test_what_does_not_go_together_is_said(vw, tmp_path, flags, message):
+    data = write(tmp_path / "data", random_rounds(15, n=3))
+    result = vw(f"-d {data} --cb_explore_adf {flags}", check=False)
+    assert result.returncode != 0
+    assert message in result.stdout + result.stderr
+
+
+def test_many_actions_are_found_sooner(ours):
+    """The purpose: 40 ads, one of them is clicked on. The costs of those played do not make the others look worse."""
+
+    def clicks(flags, seed):
+        rng = np.random.default_rng(seed)
+        best = rng.integers(40)
+        lines = ["shared |U user", *(f"|A ad={a}" for a in range(40))]
+        total = 0
+        with Workspace(f"--cb_explore_adf --opo_cmab -q UA {flags} --quiet") as vw:
+            for _ in range(600):
+                p = np.array(vw.predict(lines))
+                a = rng.choice(40, p=p / p.sum())
+                clicked = rng.random() < (0.7 if a == best else 0.2)
+                total += a == best
+                vw.learn([f"0:{-int(clicked)}:{p[a]} {line}" if i == a + 1 else line for i, line in enumerate(lines)])
+        return total
+
+    assert sum(clicks("", seed) for seed in range(5)) > sum(clicks(LEARN, seed) for seed in range(5))
