@@ -225,7 +225,7 @@ std::shared_ptr<learner> VW::reductions::cb_shared_features_setup(VW::setup_base
 
   parts.leaves_out_shared = true;
   auto base = require_multiline(stack_builder.setup_base_learner());
-  if (!opo_cmab::first_nonlinear(*base).empty()) { return base; }  // crossed features do not say the same there
+  if (!opo_cmab::first_nonlinear(*base).empty()) { return base; }         // crossed features do not say the same there
   const uint32_t saved = parts.saved_state >= 6 ? parts.saved_state : 0;  // earlier formats have no such section
   return make_reduction_learner(VW::make_unique<cb_shared_features>(*parts.shared, *base, saved), base, learn, predict,
       stack_builder.get_setupfn_name(cb_shared_features_setup))

@@ -68,8 +68,8 @@ void keep_learner_options(VW::config::options_i& options);
 /// Finds out whether the model being loaded holds an explorer's state, and makes VW mark saved models accordingly.
 void take_saved_state(VW::config::options_i& options, parts& ours);
 
-/// \return the name of the first reduction of a stack that is not known to predict linearly in weights that only learning
-/// changes, or an empty one
+/// \return the name of the first reduction of a stack that is not known to predict linearly in weights that only
+/// learning changes, or an empty one
 std::string first_nonlinear(const VW::LEARNER::learner& base);
 
 /// The label with the observed cost, or nullptr.

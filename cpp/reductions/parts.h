@@ -16,7 +16,7 @@ class parts
 {
 public:
   bool explorer_is_ours = false;
-  uint32_t saved_state = 0;  ///< the format version of the explorer's state in the model being loaded; 0: none
+  uint32_t saved_state = 0;        ///< the format version of the explorer's state in the model being loaded; 0: none
   bool leaves_out_shared = false;  ///< whether the regression leaves out what it can of what actions share
   cost_unit* costs = nullptr;
   shared_features* shared = nullptr;
