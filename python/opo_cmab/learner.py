@@ -18,7 +18,7 @@ from .oracles import Array, FittedPredictors, LinearPredictors, Numbers, Regress
 __all__ = ["Choice", "OPOLearner"]
 
 RUNS = 128  # the number of runs predicted at once
-DEFAULT_SCALE = 0.5
+DEFAULT_SCALE = 0.25
 GROUP = _kernel.PolicyBatch.GROUP
 
 
@@ -68,7 +68,7 @@ class OPOLearner:
         eta: learning rate of the policy, as ``--opo_eta``.
         gamma: size of the bonus, as ``--opo_gamma``. Give at most one of gamma, beta and scale.
         beta: a constant bonus size, as ``--opo_beta``. A constant beta and a decay of 1 are Algorithm 1.
-        scale: as ``--opo_scale``: gamma is this times the lowest loss predicted for the context. 0.5 unless gamma or
+        scale: as ``--opo_scale``: gamma is this times the lowest loss predicted for the context. 0.25 unless gamma or
             beta is given.
         decay: forgetting, as ``--opo_decay``.
         budget: as ``--opo_budget``: the largest number of segments of the past, each one step of a replay, and so of
