@@ -95,6 +95,24 @@ def test_a_labelled_slot_is_a_round_of_the_algorithm_on_stock_models(stock, kind
     assert any(max(p) > 2 / len(p) for p in got)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_actions_of_a_slot_share_is_left_out(stock, kind):
+    """The slot's number too, by itself and crossed with the context."""
+    events = random_events(6, n=28, slates=kind == "slates")
+    for slot in (slot for event in events for slot in event.slots):
+        slot.features = "|"
+    got, rounds = run(f"{KINDS[kind]} --fastcb -q sa {BITS}", events)
+    without_shared = "-q sa --cubic sai -q ai --ignore_linear s --ignore_linear i --noconstant"
+    mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, f"{without_shared} {BITS}", False)
+    learnt = 0
+    for t, scores in enumerate(stock(arguments, mapped)):
+        if mapping.known(learnt):
+            expected = fastcb(mapping.loss(scores, mapping.ranges[learnt - 1]), 10 * learnt**0.5)
+            assert_allclose(sorted(got[t]), sorted(expected), atol=1e-4, err_msg=f"decision {t}")
+        learnt += is_labelled(rounds[t])
+    assert learnt > 20
+
+
 @pytest.mark.parametrize("logistic", [False, True], ids=["squared", "logistic"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_budget_replays_the_averages_of_stock_models(stock, kind, logistic):

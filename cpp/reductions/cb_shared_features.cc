@@ -46,22 +46,27 @@ bool has_indicator(const VW::features& group)
 }
 }  // namespace
 
+void shared_features::look_at(std::size_t ns, const VW::multi_ex& actions)
+{
+  const auto& first = actions[0]->feature_space[ns];
+  const auto differs = [&](const VW::example* action) { return !same(first, action->feature_space[ns]); };
+  const auto is_vague = [&](const VW::example* action) { return !has_indicator(action->feature_space[ns]); };
+  if (!_round.differing[ns]) { _round.differing[ns] = std::any_of(actions.begin() + 1, actions.end(), differs); }
+  if (!_round.vague[ns]) { _round.vague[ns] = std::any_of(actions.begin(), actions.end(), is_vague); }
+}
+
 void shared_features::start_round(const VW::multi_ex& actions, bool learn)
 {
   _round = _memory;
   _present.reset();
   for (const auto* action : actions)
   {
-    for (const auto ns : action->indices) { _present.set(ns); }
-  }
-  for (std::size_t ns = 0; ns < VW::NUM_NAMESPACES; ++ns)
-  {
-    if (!_present[ns]) { continue; }
-    const auto& first = actions[0]->feature_space[ns];
-    const auto differs = [&](const VW::example* action) { return !same(first, action->feature_space[ns]); };
-    const auto is_vague = [&](const VW::example* action) { return !has_indicator(action->feature_space[ns]); };
-    if (!_round.differing[ns]) { _round.differing[ns] = std::any_of(actions.begin() + 1, actions.end(), differs); }
-    if (!_round.vague[ns]) { _round.vague[ns] = std::any_of(actions.begin(), actions.end(), is_vague); }
+    for (const auto ns : action->indices)
+    {
+      if (_present[ns]) { continue; }
+      _present.set(ns);
+      look_at(ns, actions);
+    }
   }
   if (learn) { _memory = _round; }
 }

@@ -58,6 +58,7 @@ private:
   std::array<bool, VW::NUM_NAMESPACES> _ignore_linear{};
   interactions _kept;
 
+  void look_at(std::size_t ns, const VW::multi_ex& actions);
   void plan(const interactions& terms);
   bool can_leave_out(const namespaces& shared, const interactions& terms) const;
 };
