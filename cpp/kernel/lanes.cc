@@ -4,6 +4,6 @@ namespace opo_cmab
 {
 const float HIDDEN_ZERO = 0.f;
 const float HIDDEN_ONE = 1.f;
-const float HIDDEN_LARGEST_LOSS = LARGEST_LOSS;
 const float HIDDEN_LEAST_EXPONENT = LEAST_EXPONENT;
+const float HIDDEN_LEAST_LOG_SHARE = LEAST_LOG_SHARE;
 }  // namespace opo_cmab

@@ -31,8 +31,8 @@ OPO_CMAB_INLINE void store(double* to, lanes x) { std::memcpy(to, &x, sizeof(x))
 /// one.
 extern const float HIDDEN_ZERO;
 extern const float HIDDEN_ONE;
-extern const float HIDDEN_LARGEST_LOSS;
 extern const float HIDDEN_LEAST_EXPONENT;
+extern const float HIDDEN_LEAST_LOG_SHARE;
 
 template <typename Lanes>
 OPO_CMAB_INLINE Lanes min(Lanes a, Lanes b)
@@ -91,6 +91,7 @@ OPO_CMAB_INLINE Lanes maxima(Lanes x)
       x, [](Lanes a, Lanes b) __attribute__((always_inline)) { return max(a, b); });
 }
 
+constexpr double LEAST_LOG_SHARE = -60.;   // of the shares of plays.h
 constexpr double LEAST_EXPONENT = -1000.;  // its power of 2 is not yet denormal
 constexpr double LOG2_E = 1.4426950408889634;
 

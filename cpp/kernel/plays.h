@@ -20,7 +20,6 @@ constexpr double MOST_MOVED = 0.45;  // not 0.5, which is moved if one of four e
 constexpr double TOLERANCE = 0.1;
 constexpr double LARGE_LOG_SHARE = -3.;
 constexpr int MOST_STEPS = 2;
-constexpr double LEAST_LOG_SHARE = -60.;
 constexpr double GUESS = -5.3;  // of a log-share; a round number would meet clips exactly, and rounding would decide
 constexpr double LEAST_SHARE = 8.75651076269652e-27;  // exp(-60)
 
@@ -51,13 +50,13 @@ public:
   vector shares;       ///< in the last segment
   vector log_shares;   ///< log(x(a) / h); of the last segment relative to the largest
   vector losses;
-  vector decayed;    ///< decay^h times the log-weight
-  vector unplayed;   ///< w(a) if it is never played
-  vector candidate;  ///< 1, or 0 if it cannot be played
-  vector plays;      ///< x(a)
-  vector residuals;  ///< log(x(a) / h) - w(a)
-  vector moves;      ///< the Newton step of log(x(a) / h)
-  vector inverse_slopes;
+  vector decayed;         ///< decay^h times the log-weight
+  vector unplayed;        ///< w(a) if it is never played
+  vector candidate;       ///< 1, or 0 if it cannot be played
+  vector plays;           ///< x(a)
+  vector residuals;       ///< log(x(a) / h) - w(a)
+  vector moves;           ///< the Newton step of log(x(a) / h)
+  vector inverse_slopes;  ///< of the residuals; 0 for padding
 };
 
 /// What to start from, or to go on from after a large step: the shares that lead to a level, nearly. As if plays
@@ -100,7 +99,7 @@ OPO_CMAB_INLINE typename play_block<Real>::vector newton_step(
     const vector rest = b.losses - bonus;
     const vector squared = count * count;
     const vector inverse_slope = squared / (squared + bend * x);
-    b.inverse_slopes = bonus < Real(LARGEST_LOSS) ? (rest > none ? (rest < one ? inverse_slope : one) : one) : one;
+    b.inverse_slopes = rest > none ? (rest < one ? inverse_slope : b.real) : b.real;
     b.residuals = b.log_shares + f.eta * optimistic_loss(b.losses, bonus) - b.decayed;
     const vector gain = x * b.inverse_slopes;
     reached += x - gain * b.residuals;
@@ -153,23 +152,23 @@ OPO_CMAB_INLINE bool solve_from_last(const segment_factors<Real>& f, play_block<
 {
   using vector = typename play_block<Real>::vector;
   const vector none = {};
-  const vector least = none + Real(LEAST_LOG_SHARE);
+  const vector least = none + HIDDEN_LEAST_LOG_SHARE;
   for (std::size_t i = 0; i < size; ++i) { blocks[i].plays = f.rounds * blocks[i].shares; }
   newton_step(f, blocks, size);
-  vector top = least;
   for (std::size_t i = 0; i < size; ++i)
   {
     auto& b = blocks[i];
-    b.log_shares = b.real > none ? b.log_shares + b.moves : least;
-    top = max(top, b.log_shares);
+    b.log_shares = (b.real > none ? b.log_shares : least) + b.moves;  // padding does not move
   }
+  vector top = blocks[0].log_shares;
+  for (std::size_t i = 1; i < size; ++i) { top = max(top, blocks[i].log_shares); }
   const vector highest = maxima(top);
   vector totals = none;
   for (std::size_t i = 0; i < size; ++i)
   {
     auto& b = blocks[i];
     b.log_shares = max(b.log_shares - highest, least);
-    b.shares = b.real * exp_of_negative(b.log_shares);
+    b.shares = b.real > none ? exp_of_negative(b.log_shares) : none;
     totals += b.shares;
   }
   const vector scale = 1 / sums(totals);

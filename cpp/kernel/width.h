@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 
 namespace opo_cmab
 {
@@ -22,7 +23,7 @@ constexpr double LARGEST_LOSS = 2.;
 constexpr double UNKNOWN_LOSS = 0.5;
 
 /// The loss of padding: it stays the largest whatever the bonus.
-constexpr double WORST_LOSS = LARGEST_LOSS + 1.;
+constexpr double WORST_LOSS = std::numeric_limits<double>::infinity();
 
 inline std::size_t up_to_multiple(std::size_t count, std::size_t of) { return (count + of - 1) / of * of; }
 inline std::size_t up_to_lanes(std::size_t count) { return up_to_multiple(count, LANES); }
