@@ -51,10 +51,10 @@ constexpr double LARGE_ETA = 900.;
 /// \param real 1 for actions, 0 for padding
 /// \param size of the arrays, in lanes
 /// \param eta times log2(e)
-/// \param drop of the largest log-weight in the round before; set to that in this round
+/// \param drop of the largest log-weight in the round before, in every lane; set to that in this round
 template <bool ETA_IS_LARGE, typename Array>
 OPO_CMAB_INLINE void step_round(Array& pi, Array& log_weights, Array& counts, const Array& real, std::size_t size,
-    const double* losses, double half_beta, double decay, double eta, double& drop)
+    const double* losses, double half_beta, double decay, double eta, lanes& drop)
 {
   const lanes none = {};
   lanes top = none - HUGE_VAL;
@@ -67,8 +67,8 @@ OPO_CMAB_INLINE void step_round(Array& pi, Array& log_weights, Array& counts, co
     counts.set(i, count + pi.get(i));
     top = max(top, w);
   }
-  drop = -largest(top);
-  const double shift = ETA_IS_LARGE ? drop : 0.;
+  drop = -maxima(top);
+  const lanes shift = ETA_IS_LARGE ? drop : none;
   lanes totals = none;
   for (std::size_t i = 0; i < size; ++i)
   {
@@ -76,7 +76,7 @@ OPO_CMAB_INLINE void step_round(Array& pi, Array& log_weights, Array& counts, co
     pi.set(i, p);
     totals += i + 1 < size ? p : p * real.get(i);
   }
-  const double scale = 1. / sum(totals);
+  const lanes scale = 1. / sums(totals);
   for (std::size_t i = 0; i < size; ++i) { pi.set(i, pi.get(i) * scale); }
 }
 }  // namespace opo_cmab

@@ -27,12 +27,12 @@ OPO_CMAB_INLINE void step_rounds(
 {
   constexpr double LOG_2 = 1. / LOG2_E;
   for (std::size_t i = 0; i < size; ++i) { log_weights.set(i, log_weights.get(i) * LOG2_E); }
-  double drop = 0.;
+  lanes drop = {};
   for (std::size_t k = 0; k < input.rounds; ++k)
   {
     step_round<ETA_IS_LARGE>(pi, log_weights, counts, real, size, input.losses + k * size * LANES, input.half_betas[k],
         input.decay, input.eta * LOG2_E, drop);
-    input.drops[k] = drop * LOG_2;
+    input.drops[k] = drop[0] * LOG_2;
   }
   const lanes none = {};
   for (std::size_t i = 0; i < size; ++i)
