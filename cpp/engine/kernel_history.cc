@@ -48,16 +48,17 @@ public:
   {
     const std::size_t actions = predict(weights, values, now);
     const std::size_t size = _history.past().size();
-    std::vector<double> losses(size * actions);
+    const std::size_t width = opo_cmab::up_to_lanes(actions);
+    std::vector<double> losses(size * width);
     opo_cmab::loss_map as_they_are;
     as_they_are.largest = HUGE_VAL;
-    _predictions.take(size, as_they_are, losses.data(), size);
-    if (weights.ndim() == 1) { return matrix(static_cast<py::ssize_t>(size), losses.data()); }
+    _predictions.take(size, as_they_are, losses.data());
     matrix result({size, actions});
-    for (std::size_t i = 0; i < losses.size(); ++i)
+    for (std::size_t i = 0; i < size; ++i)
     {
-      result.mutable_data()[i % size * actions + i / size] = losses[i];
+      std::copy_n(&losses[i * width], actions, result.mutable_data() + i * actions);
     }
+    if (weights.ndim() == 1) { return result.reshape({static_cast<py::ssize_t>(size)}); }
     return result;
   }
 

@@ -19,21 +19,19 @@ public:
 
   void start(const policy_settings& settings, std::size_t actions);
 
-  /// \param losses by action (`stride` apart) and round
+  /// \param losses by round and action, padded as the recursion
   /// \param half_betas by round
-  void step(recursion& all, const double* losses, std::size_t stride, const double* half_betas);
+  void step(recursion& all, const double* losses, const double* half_betas);
 
 private:
   policy_settings _settings;
   std::vector<double> _powers;       ///< of decay: the factor of each round's loss at the end
-  std::vector<char> _is_active;      ///< by action
+  std::vector<char> _is_active;      ///< by action, padded with 1
   std::vector<std::size_t> _active;  ///< the numbers of the active actions
-  std::vector<std::size_t> _others;
   recursion _active_recursion;
   std::vector<double> _active_losses;  ///< by round and active action
   std::vector<double> _log_weights;    ///< of the inactive actions
 
-  void step_active(
-      const recursion& all, const double* losses, std::size_t stride, const double* half_betas, double* drops);
+  void step_active(const recursion& all, const double* losses, const double* half_betas, double* drops);
 };
 }  // namespace opo_cmab

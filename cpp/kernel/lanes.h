@@ -56,25 +56,38 @@ OPO_CMAB_INLINE double largest(lanes x)
 }
 
 #ifdef __clang__
-#define OPO_CMAB_SHUFFLE(x, integers, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
+#define OPO_CMAB_SHUFFLE(a, b, integers, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define OPO_CMAB_SHUFFLE(x, integers, ...) __builtin_shuffle(x, integers{__VA_ARGS__})
+#define OPO_CMAB_SHUFFLE(a, b, integers, ...) __builtin_shuffle(a, b, integers{__VA_ARGS__})
 #endif
+
+/// Rows become columns.
+OPO_CMAB_INLINE void transpose(lanes (&rows)[LANES])
+{
+  const lanes even_01 = OPO_CMAB_SHUFFLE(rows[0], rows[1], integer_lanes, 0, 4, 2, 6);
+  const lanes odd_01 = OPO_CMAB_SHUFFLE(rows[0], rows[1], integer_lanes, 1, 5, 3, 7);
+  const lanes even_23 = OPO_CMAB_SHUFFLE(rows[2], rows[3], integer_lanes, 0, 4, 2, 6);
+  const lanes odd_23 = OPO_CMAB_SHUFFLE(rows[2], rows[3], integer_lanes, 1, 5, 3, 7);
+  rows[0] = OPO_CMAB_SHUFFLE(even_01, even_23, integer_lanes, 0, 1, 4, 5);
+  rows[1] = OPO_CMAB_SHUFFLE(odd_01, odd_23, integer_lanes, 0, 1, 4, 5);
+  rows[2] = OPO_CMAB_SHUFFLE(even_01, even_23, integer_lanes, 2, 3, 6, 7);
+  rows[3] = OPO_CMAB_SHUFFLE(odd_01, odd_23, integer_lanes, 2, 3, 6, 7);
+}
 
 /// Combines all lanes by an operation on two, such as +. \return the result, in every lane
 template <typename Operation>
 OPO_CMAB_INLINE lanes combined(lanes x, Operation operation)
 {
-  x = operation(x, OPO_CMAB_SHUFFLE(x, integer_lanes, 2, 3, 0, 1));
-  return operation(x, OPO_CMAB_SHUFFLE(x, integer_lanes, 1, 0, 3, 2));
+  x = operation(x, OPO_CMAB_SHUFFLE(x, x, integer_lanes, 2, 3, 0, 1));
+  return operation(x, OPO_CMAB_SHUFFLE(x, x, integer_lanes, 1, 0, 3, 2));
 }
 
 template <typename Operation>
 OPO_CMAB_INLINE float_lanes combined(float_lanes x, Operation operation)
 {
-  x = operation(x, OPO_CMAB_SHUFFLE(x, short_integer_lanes, 4, 5, 6, 7, 0, 1, 2, 3));
-  x = operation(x, OPO_CMAB_SHUFFLE(x, short_integer_lanes, 2, 3, 0, 1, 6, 7, 4, 5));
-  return operation(x, OPO_CMAB_SHUFFLE(x, short_integer_lanes, 1, 0, 3, 2, 5, 4, 7, 6));
+  x = operation(x, OPO_CMAB_SHUFFLE(x, x, short_integer_lanes, 4, 5, 6, 7, 0, 1, 2, 3));
+  x = operation(x, OPO_CMAB_SHUFFLE(x, x, short_integer_lanes, 2, 3, 0, 1, 6, 7, 4, 5));
+  return operation(x, OPO_CMAB_SHUFFLE(x, x, short_integer_lanes, 1, 0, 3, 2, 5, 4, 7, 6));
 }
 
 template <typename Lanes>

@@ -28,28 +28,24 @@ OPO_CMAB_INLINE lanes to_loss(lanes prediction, const loss_map::piece& piece, co
 template <bool LOGISTIC>
 OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map::piece& piece, const loss_map& map)
 {
-  std::size_t i = 0;
-  for (; i + LANES <= size; i += LANES) { store(values + i, to_loss<LOGISTIC>(load(values + i), piece, map)); }
-  if (i == size) { return; }
-  double rest[LANES] = {};
-  std::copy_n(values + i, size - i, rest);
-  store(rest, to_loss<LOGISTIC>(load(rest), piece, map));
-  std::copy_n(rest, size - i, values + i);
+  for (std::size_t i = 0; i < size; i += LANES) { store(values + i, to_loss<LOGISTIC>(load(values + i), piece, map)); }
 }
 }  // namespace
 
 namespace opo_cmab
 {
 OPO_CMAB_VECTORIZED
-void to_losses(double* values, std::size_t size, std::size_t first, const loss_map& map)
+void to_losses(double* values, std::size_t segments, std::size_t width, std::size_t first, const loss_map& map)
 {
   const auto* piece = map.pieces.data();
-  for (std::size_t i = 0; i < size;)
+  for (std::size_t i = 0; i < segments;)
   {
     while (piece->end <= first + i) { ++piece; }
-    const std::size_t end = std::min(size, piece->end - first);
-    if (map.logistic) { map_piece<true>(values + i, end - i, *piece, map); }
-    else { map_piece<false>(values + i, end - i, *piece, map); }
+    const std::size_t end = std::min(segments, piece->end - first);
+    double* its_values = values + i * width;
+    const std::size_t size = (end - i) * width;
+    if (map.logistic) { map_piece<true>(its_values, size, *piece, map); }
+    else { map_piece<false>(its_values, size, *piece, map); }
     i = end;
   }
 }

@@ -28,7 +28,8 @@ public:
   std::vector<piece> pieces = {{SIZE_MAX, 0., 1.}};                    ///< from oldest to newest
 };
 
-/// Turns the predictions of one action into losses.
-/// \param first the segment of the first prediction
-void to_losses(double* values, std::size_t size, std::size_t first, const loss_map& map);
+/// Turns predictions into losses.
+/// \param values of each segment, of each action, `width` of them, a multiple of LANES
+/// \param first the first segment
+void to_losses(double* values, std::size_t segments, std::size_t width, std::size_t first, const loss_map& map);
 }  // namespace opo_cmab

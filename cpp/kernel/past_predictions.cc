@@ -8,8 +8,7 @@
 
 namespace
 {
-using opo_cmab::cohort;
-using opo_cmab::cohort_entries;
+using namespace opo_cmab;
 
 /// \tparam HEIGHT of a tile, in rows
 /// \tparam TOGETHER how many tiles are summed at once: a feature is read once for all of them
@@ -76,24 +75,49 @@ std::size_t past_rows(const std::vector<uint32_t>& predictors, uint32_t rounds)
   return n;
 }
 
-/// Turns the changes of some actions from predictor to predictor into predictions, and clears them. Several at once:
-/// each is a chain of additions, which would wait for one another.
-template <std::size_t ACTIONS>
-void accumulate(
-    double* changes, std::size_t size, double* values, std::size_t stride, double* predictions, std::size_t count)
+/// Turns the changes of actions from predictor to predictor into predictions.
+/// \tparam GROUPS of LANES actions, at once: each is a chain of additions, which would wait for one another
+/// \param changes of each action
+/// \param values output, of each predictor, `width` apart
+template <std::size_t GROUPS>
+OPO_CMAB_INLINE void accumulate_groups(
+    const double* const* changes, std::size_t count, double* predictions, double* values, std::size_t width)
 {
-  double prediction[ACTIONS];
-  std::copy_n(predictions, ACTIONS, prediction);
-  for (std::size_t k = 0; k < count; ++k)
+  lanes prediction[GROUPS];
+  for (std::size_t g = 0; g < GROUPS; ++g) { prediction[g] = load(predictions + g * LANES); }
+  std::size_t k = 0;
+  for (; k + LANES <= count; k += LANES)
   {
-    for (std::size_t a = 0; a < ACTIONS; ++a)
+    for (std::size_t g = 0; g < GROUPS; ++g)
     {
-      prediction[a] += changes[a * size + k];
-      values[a * stride + k] = prediction[a];
+      const double* const* its = changes + g * LANES;
+      lanes rows[LANES] = {load(its[0] + k), load(its[1] + k), load(its[2] + k), load(its[3] + k)};
+      transpose(rows);
+      for (std::size_t i = 0; i < LANES; ++i)
+      {
+        prediction[g] += rows[i];
+        store(values + (k + i) * width + g * LANES, prediction[g]);
+      }
     }
   }
-  std::copy_n(prediction, ACTIONS, predictions);
-  for (std::size_t a = 0; a < ACTIONS; ++a) { std::fill_n(changes + a * size, count, 0.); }
+  for (; k < count; ++k)
+  {
+    for (std::size_t g = 0; g < GROUPS; ++g)
+    {
+      const double* const* its = changes + g * LANES;
+      prediction[g] += lanes{its[0][k], its[1][k], its[2][k], its[3][k]};
+      store(values + k * width + g * LANES, prediction[g]);
+    }
+  }
+  for (std::size_t g = 0; g < GROUPS; ++g) { store(predictions + g * LANES, prediction[g]); }
+}
+
+OPO_CMAB_VECTORIZED
+void accumulate(const double* const* changes, std::size_t groups, std::size_t count, double* predictions,
+    double* values, std::size_t width)
+{
+  if (groups == 2) { accumulate_groups<2>(changes, count, predictions, values, width); }
+  else { accumulate_groups<1>(changes, count, predictions, values, width); }
 }
 }  // namespace
 
@@ -112,7 +136,7 @@ void past_predictions::resize(const segments& past, std::size_t actions)
   _features.clear();
   _taken = 0;
   _clean = _size == 0;
-  _predictions.assign(actions, 0.);
+  _predictions.assign(up_to_lanes(actions), 0.);
   if (_changes.size() < row() * actions) { _changes.resize(row() * actions); }
 }
 
@@ -273,19 +297,26 @@ void past_predictions::assign(const segments& past, const double* rows, std::siz
   }
 }
 
-void past_predictions::take(std::size_t count, const loss_map& map, double* losses, std::size_t stride)
+void past_predictions::take(std::size_t count, const loss_map& map, double* losses)
 {
   if (_taken == 0) { predict(); }
-  for (std::size_t a = 0; a < _actions;)
+  const std::size_t width = _predictions.size();
+  std::size_t groups = 0;
+  for (std::size_t a = 0; a < width; a += groups * LANES)
   {
-    double* changes = &_changes[a * row() + _taken];
-    const std::size_t together = a + 2 > _actions ? 1 : a + 4 > _actions ? 2 : 4;
-    double* own = losses + a * stride;
-    if (together == 4) { accumulate<4>(changes, row(), own, stride, &_predictions[a], count); }
-    else if (together == 2) { accumulate<2>(changes, row(), own, stride, &_predictions[a], count); }
-    else { accumulate<1>(changes, row(), own, stride, &_predictions[a], count); }
-    for (std::size_t i = 0; i < together; ++i) { to_losses(own + i * stride, count, _taken, map); }
-    a += together;
+    groups = a + LANES < width ? 2 : 1;
+    const double* changes[2 * LANES];
+    for (std::size_t i = 0; i < groups * LANES; ++i)
+    {
+      changes[i] = &_changes[std::min(a + i, _actions - 1) * row() + _taken];  // padding: any
+    }
+    accumulate(changes, groups, count, &_predictions[a], losses + a, width);
+  }
+  for (std::size_t a = 0; a < _actions; ++a) { std::fill_n(&_changes[a * row() + _taken], count, 0.); }
+  to_losses(losses, count, width, _taken, map);
+  for (std::size_t k = 0; k < count; ++k)
+  {
+    std::fill(losses + k * width + _actions, losses + (k + 1) * width, WORST_LOSS);
   }
   _taken += count;
   if (_taken < _size) { return; }

@@ -36,8 +36,8 @@ public:
   std::size_t actions() const { return _actions; }
 
   /// Takes the losses of the next segments, each segment once.
-  /// \param losses of each action, `stride` apart, of each segment: set
-  void take(std::size_t count, const loss_map& map, double* losses, std::size_t stride);
+  /// \param losses of each segment, of each action: set. Padded to a multiple of LANES with WORST_LOSS
+  void take(std::size_t count, const loss_map& map, double* losses);
 
 private:
   /// A weight that has no other weight in its cohort, or is in the pool.
@@ -58,7 +58,7 @@ private:
   std::size_t _taken = 0;            ///< segments
   std::vector<double> _changes;      ///< of each action, of each segment and one beyond; zero once taken
   bool _clean = true;                ///< all of _changes is zero
-  std::vector<double> _predictions;  ///< of each action, the last that was taken
+  std::vector<double> _predictions;  ///< of each action, padded, the last that was taken
 
   action_features _features;
   std::vector<double> _common_changes;

@@ -15,13 +15,12 @@ constexpr std::size_t BLOCK = 256;  // segments whose losses are computed at onc
 
 void policy::start(const policy_settings& settings, std::size_t actions)
 {
-  if (actions != _recursion.actions) { _padded.assign(BLOCK * up_to_lanes(actions), WORST_LOSS); }
+  if (actions != _recursion.actions) { _losses.assign(BLOCK * up_to_lanes(actions), WORST_LOSS); }
   _settings = settings;
   _k = 1;
   _recursion.start(actions);
   _segment_step.start(settings, actions);
   _half_betas.resize(BLOCK);
-  _losses.resize(BLOCK * actions);
 }
 
 void policy::compute_half_betas(std::size_t rounds)
@@ -33,39 +32,27 @@ void policy::compute_half_betas(std::size_t rounds)
   for (std::size_t i = 0; i < rounds; ++i) { _half_betas[i] = factor * (constant ? 1. : roots[i]); }
 }
 
-/// Transposes the losses of a block: segment by segment, padded.
-void policy::pad(std::size_t begin, std::size_t end)
-{
-  const std::size_t size = _recursion.pi.size();
-  for (std::size_t a = 0; a < _recursion.actions; ++a)
-  {
-    const double* losses = &_losses[a * BLOCK];
-    for (std::size_t i = begin; i < end; ++i) { _padded[i * size + a] = losses[i]; }
-  }
-}
-
 void policy::step(const double* losses)
 {
   const uint32_t one = 1;
   for (std::size_t a = 0; a < _recursion.actions; ++a) { _losses[a] = std::min(LARGEST_LOSS, losses[a]); }
-  _segment_step.step(_recursion, _losses.data(), 1, _k++, &one, 1);
+  _segment_step.step(_recursion, _losses.data(), _k++, &one, 1);
 }
 
 /// Steps through a block of rounds.
 void policy::step_exactly(std::size_t rounds)
 {
   compute_half_betas(rounds);
+  const std::size_t width = _recursion.pi.size();
   std::size_t i = 0;
   for (; i + active_set::STRETCH <= rounds; i += active_set::STRETCH)
   {
-    _active_set.step(_recursion, &_losses[i], BLOCK, &_half_betas[i]);
+    _active_set.step(_recursion, &_losses[i * width], &_half_betas[i]);
   }
   _k += rounds;
   if (i == rounds) { return; }
-  pad(i, rounds);
   double drops[active_set::STRETCH];
-  _recursion.step(
-      &_padded[i * _recursion.pi.size()], &_half_betas[i], rounds - i, _settings.decay, _settings.eta, drops);
+  _recursion.step(&_losses[i * width], &_half_betas[i], rounds - i, _settings.decay, _settings.eta, drops);
 }
 
 /// Steps through a block of segments.
@@ -74,16 +61,15 @@ void policy::step_observed(const step_observer& observer)
   const std::size_t n = _recursion.actions;
   std::vector<double> pi(n);
   std::vector<double> bonuses(n);
-  std::vector<double> losses(n);
   for (std::size_t i = 0; i < _lengths.size(); ++i)
   {
-    for (std::size_t a = 0; a < n; ++a) { losses[a] = _losses[a * BLOCK + i]; }
+    const double* losses = &_losses[i * _recursion.pi.size()];
     const double half_beta = _settings.half_beta(static_cast<double>(_k), n);
     std::copy_n(_recursion.pi.begin(), n, pi.begin());
     for (std::size_t a = 0; a < n; ++a) { bonuses[a] = std::min(LARGEST_LOSS, half_beta / _recursion.counts[a]); }
-    _segment_step.step(_recursion, losses.data(), 1, _k, &_lengths[i], 1);
+    _segment_step.step(_recursion, losses, _k, &_lengths[i], 1);
     if (_lengths[i] > 1) { _segment_step.bonuses(_recursion, bonuses.data()); }
-    observer(_k - 1, _lengths[i], losses.data(), bonuses.data(), pi.data());
+    observer(_k - 1, _lengths[i], losses, bonuses.data(), pi.data());
     _k += _lengths[i];
   }
 }
@@ -95,7 +81,7 @@ void policy::replay(past_predictions& predictions, const loss_map& map, const st
   for (std::size_t first = 0; first < past.size(); first += BLOCK)
   {
     const std::size_t count = std::min(BLOCK, past.size() - first);
-    predictions.take(count, map, _losses.data(), BLOCK);
+    predictions.take(count, map, _losses.data());
     if (past.budget() == 0 && !observer)
     {
       step_exactly(count);
@@ -106,7 +92,7 @@ void policy::replay(past_predictions& predictions, const loss_map& map, const st
     if (observer) { step_observed(observer); }
     else
     {
-      _segment_step.step(_recursion, _losses.data(), BLOCK, _k, _lengths.data(), count);
+      _segment_step.step(_recursion, _losses.data(), _k, _lengths.data(), count);
       _k += past.first(first + count) - past.first(first);
     }
   }

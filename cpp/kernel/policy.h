@@ -47,12 +47,10 @@ private:
   segment_step _segment_step;
   std::vector<double> _roots;       ///< sqrt(k), computed as needed
   std::vector<double> _half_betas;  ///< beta_k / 2 for a block of rounds
-  std::vector<double> _losses;      ///< by action and segment of a block
-  std::vector<double> _padded;      ///< losses by round of a block and action, for the rounds after the last stretch
+  std::vector<double> _losses;      ///< by segment of a block and action, padded
   std::vector<uint32_t> _lengths;   ///< of the segments of a block
 
   void compute_half_betas(std::size_t rounds);
-  void pad(std::size_t begin, std::size_t end);
   void step_exactly(std::size_t rounds);
   void step_observed(const step_observer& observer);
 };

@@ -128,14 +128,17 @@ const length_factors<Real>& segment_solver<Real>::of_length(uint32_t rounds)
 
 template <typename Real>
 void segment_solver<Real>::step(
-    recursion& all, const double* losses, std::size_t stride, std::size_t k, const uint32_t* lengths, std::size_t count)
+    recursion& all, const double* losses, std::size_t k, const uint32_t* lengths, std::size_t count)
 {
   const std::size_t width = up_to_multiple(_actions, WIDTH);
   if (_losses.size() < count * width) { _losses.resize(count * width, static_cast<Real>(WORST_LOSS)); }
-  for (std::size_t a = 0; a < _actions; ++a)
+  const std::size_t given = up_to_lanes(_actions);
+  for (std::size_t i = 0; i < count; ++i)
   {
-    const double* own = losses + a * stride;
-    for (std::size_t i = 0; i < count; ++i) { _losses[i * width + a] = static_cast<Real>(own[i]); }
+    for (std::size_t a = 0; a < given; a += LANES)
+    {
+      for (std::size_t j = a; j < a + LANES; ++j) { _losses[i * width + j] = static_cast<Real>(losses[i * given + j]); }
+    }
   }
   if (_factors.size() < count) { _factors.resize(count); }
   const double half_beta_factor = _settings.half_beta_factor(_actions);

@@ -44,10 +44,9 @@ class segment_solver
 public:
   void start(const policy_settings& settings, std::size_t actions);
 
-  /// \param losses by action (`stride` apart) and segment
+  /// \param losses by segment and action, padded as the recursion
   /// \param k the first round of the first segment, counted from 1
-  void step(recursion& all, const double* losses, std::size_t stride, std::size_t k, const uint32_t* lengths,
-      std::size_t count);
+  void step(recursion& all, const double* losses, std::size_t k, const uint32_t* lengths, std::size_t count);
 
   /// The bonus b(a) in the last segment.
   void bonuses(const recursion& all, double* result) const;

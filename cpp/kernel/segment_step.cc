@@ -19,33 +19,29 @@ void segment_step::start(const policy_settings& settings, std::size_t actions)
 }
 
 /// Segments of one round.
-void segment_step::step_rounds(
-    recursion& all, const double* losses, std::size_t stride, std::size_t k, std::size_t count)
+void segment_step::step_rounds(recursion& all, const double* losses, std::size_t k, std::size_t count)
 {
-  const std::size_t width = all.pi.size();
-  _losses.assign(count * width, WORST_LOSS);
   _half_betas.resize(count);
   _drops.resize(count);
   for (std::size_t i = 0; i < count; ++i)
   {
-    for (std::size_t a = 0; a < all.actions; ++a) { _losses[i * width + a] = losses[a * stride + i]; }
     _half_betas[i] = _settings.half_beta(static_cast<double>(k + i), all.actions);
   }
-  all.step(_losses.data(), _half_betas.data(), count, _settings.decay, _settings.eta, _drops.data());
+  all.step(losses, _half_betas.data(), count, _settings.decay, _settings.eta, _drops.data());
 }
 
-void segment_step::step(
-    recursion& all, const double* losses, std::size_t stride, std::size_t k, const uint32_t* lengths, std::size_t count)
+void segment_step::step(recursion& all, const double* losses, std::size_t k, const uint32_t* lengths, std::size_t count)
 {
+  const std::size_t width = all.pi.size();
   for (std::size_t i = 0; i < count;)
   {
     const bool single = lengths[i] == 1;
     std::size_t end = i;
     std::size_t next = k;
     for (; end < count && (lengths[end] == 1) == single; ++end) { next += lengths[end]; }
-    if (single) { step_rounds(all, losses + i, stride, k, end - i); }
-    else if (_precise) { _precise_solver.step(all, losses + i, stride, k, lengths + i, end - i); }
-    else { _solver.step(all, losses + i, stride, k, lengths + i, end - i); }
+    if (single) { step_rounds(all, losses + i * width, k, end - i); }
+    else if (_precise) { _precise_solver.step(all, losses + i * width, k, lengths + i, end - i); }
+    else { _solver.step(all, losses + i * width, k, lengths + i, end - i); }
     i = end;
     k = next;
   }

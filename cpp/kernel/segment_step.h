@@ -25,11 +25,10 @@ class segment_step
 public:
   void start(const policy_settings& settings, std::size_t actions);
 
-  /// \param losses by action (`stride` apart) and segment
+  /// \param losses by segment and action, padded as the recursion
   /// \param k the first round of the first segment, counted from 1
   /// \param lengths of the segments
-  void step(recursion& all, const double* losses, std::size_t stride, std::size_t k, const uint32_t* lengths,
-      std::size_t count);
+  void step(recursion& all, const double* losses, std::size_t k, const uint32_t* lengths, std::size_t count);
 
   /// The bonus b(a) in the last segment, if it was a long one.
   void bonuses(const recursion& all, double* result) const;
@@ -39,10 +38,9 @@ private:
   bool _precise = false;  ///< whether floats would not do
   segment_solver<float> _solver;
   segment_solver<double> _precise_solver;
-  std::vector<double> _losses;  ///< by round and action, padded
   std::vector<double> _half_betas;
   std::vector<double> _drops;
 
-  void step_rounds(recursion& all, const double* losses, std::size_t stride, std::size_t k, std::size_t count);
+  void step_rounds(recursion& all, const double* losses, std::size_t k, std::size_t count);
 };
 }  // namespace opo_cmab
