@@ -314,9 +314,9 @@ void past_predictions::take(std::size_t count, const loss_map& map, double* loss
   }
   for (std::size_t a = 0; a < _actions; ++a) { std::fill_n(&_changes[a * row() + _taken], count, 0.); }
   to_losses(losses, count, width, _taken, map);
-  for (std::size_t k = 0; k < count; ++k)
+  for (std::size_t a = _actions; a < width; ++a)
   {
-    std::fill(losses + k * width + _actions, losses + (k + 1) * width, WORST_LOSS);
+    for (std::size_t k = 0; k < count; ++k) { losses[k * width + a] = WORST_LOSS; }
   }
   _taken += count;
   if (_taken < _size) { return; }
