@@ -25,6 +25,11 @@ void coarsen_timeline(
     const uint32_t start = starts[segment];
     const uint32_t end = starts[segment + 1];
     const bool changed_within = line[k].predictor > start || (k + 1 < n && line[k + 1].predictor < end);
+    if (!changed_within)
+    {
+      coarse[size++] = line[k++];  // the average too
+      continue;
+    }
     double sum = static_cast<double>(line[k - 1].value) * (line[k].predictor - start);
     for (; k < n && line[k].predictor < end; ++k)
     {
@@ -35,7 +40,7 @@ void coarsen_timeline(
     // The next segment starts from the last value, not from the average.
     const bool next_changes =
         k < n && (end == past.rounds() ? line[k].predictor == end : line[k].predictor < starts[segment + 2]);
-    if (changed_within && !next_changes) { coarse[size++] = {end, line[k - 1].value}; }
+    if (!next_changes) { coarse[size++] = {end, line[k - 1].value}; }
   }
   for (; k < n; ++k) { coarse[size++] = line[k]; }
   coarse.resize(size);
