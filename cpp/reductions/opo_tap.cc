@@ -55,7 +55,6 @@ void tap::note_feature(tap& self, float x, uint64_t index)
 
 void tap::note_weight(tap& self, float, uint64_t index)
 {
-  self._indices.push_back(index);
   self._learnt.emplace_back(self.number_of(index), self._all.weights[index], 0.f);
 }
 
@@ -75,11 +74,10 @@ template <void (*learn_or_update)(learner& base, VW::example& ec)>
 void tap::learn(learner& base, VW::example& ec)
 {
   look_up_layout();
-  _indices.clear();
   _learnt.clear();
   VW::foreach_feature<tap, uint64_t, note_weight>(_all, ec, *this);
   learn_or_update(base, ec);
-  for (std::size_t i = 0; i < _learnt.size(); ++i) { _learnt[i].after = _all.weights[_indices[i]]; }
+  for (auto& change : _learnt) { change.after = _all.weights[change.weight << _stride_shift]; }
   history.record(_learnt);
 }
 }  // namespace opo_cmab

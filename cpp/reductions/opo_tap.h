@@ -36,7 +36,6 @@ private:
   bool _noting = false;
   std::size_t _noted = 0;  ///< examples
   past_predictions _past;
-  std::vector<uint64_t> _indices;
   std::vector<weight_history::change> _learnt;
 
   void look_up_layout();
