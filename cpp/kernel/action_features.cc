@@ -1,6 +1,7 @@
 #include "kernel/action_features.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace opo_cmab
 {
@@ -17,22 +18,20 @@ void action_features::take_out_common()
   if (actions() < 2) { return; }
   std::size_t shortest = size(0);
   for (std::size_t a = 1; a < actions(); ++a) { shortest = std::min(shortest, size(a)); }
-  const auto in_all = [this](std::size_t i)
+  auto& places = _common_places;
+  places.resize(shortest);
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  for (std::size_t a = 1; a < actions(); ++a)
   {
-    return std::all_of(
-        _ends.begin(), _ends.end() - 1, [this, i](std::size_t end) { return _features[end + i] == _features[i]; });
-  };
+    const auto differs = [this, own = of_action(a)](std::size_t i) { return !(own[i] == _features[i]); };
+    places.erase(std::remove_if(places.begin(), places.end(), differs), places.end());
+    if (places.size() < WORTHWHILE) { return; }
+  }
   _is_common.assign(shortest, 0);
-  for (std::size_t i = 0; i < shortest; ++i)
+  for (const auto i : places)
   {
-    if (!in_all(i)) { continue; }
     _is_common[i] = 1;
     _common.push_back(_features[i]);
-  }
-  if (_common.size() < WORTHWHILE)
-  {
-    _common.clear();
-    return;
   }
   std::size_t kept = 0;
   std::size_t begin = 0;

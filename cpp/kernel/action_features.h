@@ -40,7 +40,8 @@ private:
   std::vector<feature> _features;  ///< of all actions
   std::vector<std::size_t> _ends;  ///< of the features of each action
   std::vector<feature> _common;
-  std::vector<char> _is_common;  ///< of each feature of an action
+  std::vector<std::size_t> _common_places;  ///< of the features that all actions have
+  std::vector<char> _is_common;             ///< of each feature of an action
 
   std::size_t first(std::size_t a) const { return a == 0 ? 0 : _ends[a - 1]; }
 };
