@@ -51,12 +51,14 @@ PROBLEMS = {
     "linear": "dense features, expected cost linear",
     "items": "items known by their features, others on offer each round",
     "many": "many actions that share no features",
-    "units": "costs in another unit (euros)",
+    "units": "costs in another unit (milliseconds)",
     "heavy": "heavy-tailed costs",
     "revenue": "rare sales of different value",
     "delayed": "costs come in batches",
     "words": "short texts: a few of many words",
     "few": "a hundred rounds",
+    "habits": "some users click on everything",
+    "level": "latencies whose level wanders",
 }
 
 

@@ -1,6 +1,7 @@
 #include "kernel/past_predictions.h"
 
 #include "kernel/lanes.h"
+#include "kernel/running_sums.h"
 #include "kernel/vectorized.h"
 #include "kernel/weight_history.h"
 
@@ -73,51 +74,6 @@ std::size_t past_rows(const std::vector<uint32_t>& predictors, uint32_t rounds)
   std::size_t n = predictors.size();
   while (n > 0 && predictors[n - 1] >= rounds) { --n; }
   return n;
-}
-
-/// Turns the changes of actions from predictor to predictor into predictions.
-/// \tparam GROUPS of LANES actions, at once: each is a chain of additions, which would wait for one another
-/// \param changes of each action
-/// \param values output, of each predictor, `width` apart
-template <std::size_t GROUPS>
-OPO_CMAB_INLINE void accumulate_groups(
-    const double* const* changes, std::size_t count, double* predictions, double* values, std::size_t width)
-{
-  lanes prediction[GROUPS];
-  for (std::size_t g = 0; g < GROUPS; ++g) { prediction[g] = load(predictions + g * LANES); }
-  std::size_t k = 0;
-  for (; k + LANES <= count; k += LANES)
-  {
-    for (std::size_t g = 0; g < GROUPS; ++g)
-    {
-      const double* const* its = changes + g * LANES;
-      lanes rows[LANES] = {load(its[0] + k), load(its[1] + k), load(its[2] + k), load(its[3] + k)};
-      transpose(rows);
-      for (std::size_t i = 0; i < LANES; ++i)
-      {
-        prediction[g] += rows[i];
-        store(values + (k + i) * width + g * LANES, prediction[g]);
-      }
-    }
-  }
-  for (; k < count; ++k)
-  {
-    for (std::size_t g = 0; g < GROUPS; ++g)
-    {
-      const double* const* its = changes + g * LANES;
-      prediction[g] += lanes{its[0][k], its[1][k], its[2][k], its[3][k]};
-      store(values + k * width + g * LANES, prediction[g]);
-    }
-  }
-  for (std::size_t g = 0; g < GROUPS; ++g) { store(predictions + g * LANES, prediction[g]); }
-}
-
-OPO_CMAB_VECTORIZED
-void accumulate(const double* const* changes, std::size_t groups, std::size_t count, double* predictions,
-    double* values, std::size_t width)
-{
-  if (groups == 2) { accumulate_groups<2>(changes, count, predictions, values, width); }
-  else { accumulate_groups<1>(changes, count, predictions, values, width); }
 }
 }  // namespace
 
@@ -310,7 +266,7 @@ void past_predictions::take(std::size_t count, const loss_map& map, double* loss
     {
       changes[i] = &_changes[std::min(a + i, _actions - 1) * row() + _taken];  // padding: any
     }
-    accumulate(changes, groups, count, &_predictions[a], losses + a, width);
+    running_sums(changes, groups, count, &_predictions[a], losses + a, width);
   }
   for (std::size_t a = 0; a < _actions; ++a) { std::fill_n(&_changes[a * row() + _taken], count, 0.); }
   to_losses(losses, count, width, _taken, map);
