@@ -1,5 +1,7 @@
 """What all actions of a round share is left out of the regression where crossed features say the same."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -16,9 +18,8 @@ EXPLORERS = ["--opo_cmab", "--fastcb", "--adacb"]
 LEFT_OUT = {
     "-q sa": CROSSED,
     "-q as": "-q as --ignore_linear s --noconstant",
-    "-q ::": "-q sa -q aa --ignore_linear s --noconstant",
-    "-q sa --cubic ssa --cubic sss": "-q sa --cubic ssa --ignore_linear s --noconstant",
-    "-q sa --ignore_linear a": "-q sa --ignore_linear s --ignore_linear a --noconstant",
+    "-q ::": "-q :: --ignore_linear s --noconstant",
+    "-q sa --cubic ssa --cubic sss": "-q sa --cubic ssa --cubic sss --ignore_linear s --noconstant",
     "-q sa --ftrl": f"{CROSSED} --ftrl",
     "-q sa --noconstant": CROSSED,
 }
@@ -26,6 +27,8 @@ ALL_LEARNT = {
     "nothing is crossed": ("", ""),
     "only the actions are crossed": ("-q aa", "-q aa"),
     "only by three": ("--cubic ssa", "--cubic ssa"),
+    "the actions by themselves are not learnt": ("-q sa --ignore_linear a", "-q sa --ignore_linear a"),
+    "a constant of one's own": ("-q sa --constant 0.5", "-q sa --constant 0.5"),
     "as asked": (f"-q sa {LEARN}", "-q sa"),
 }
 
@@ -60,16 +63,39 @@ def test_it_is_learnt_where_nothing_else_says_the_same(ours, stock, case):
     assert_equals_stock(ours, stock, random_rounds(2, n=40), *ALL_LEARNT[case])
 
 
+def numbers_only(rounds):
+    return with_features(rounds, lambda features: " " + features.split()[1])
+
+
 def test_it_is_learnt_if_no_feature_tells_which_action_it_is(ours, stock):
     """A feature with the value 1 stands for the action. Where actions have numbers only, the constant is needed."""
-    rounds = with_features(random_rounds(3, n=40), lambda features: " " + features.split()[1])
+    rounds = numbers_only(random_rounds(3, n=40))
     assert_equals_stock(ours, stock, rounds, "-q sa", "-q sa")
+
+
+def with_tags(rounds, most):
+    """Each action gets 1 to `most` tags for its id, always the same."""
+    rng = np.random.default_rng(0)
+    tags = {f"id{i}": rng.choice(12, size=1 + i % most, replace=False) for i in range(8)}
+    return with_features(rounds, lambda features: " " + " ".join(f"tag{t}" for t in tags[features.split()[0]]))
+
+
+def test_it_is_learnt_if_actions_have_different_numbers_of_tags(ours, stock):
+    """The weights of tags make up for a constant only if each action has the same number of them."""
+    assert_equals_stock(ours, stock, with_tags(random_rounds(16, n=40), most=3), "-q sa", "-q sa")
+
+
+def test_it_is_left_out_if_actions_have_the_same_number_of_tags(ours, stock):
+    rounds = with_features(
+        random_rounds(16, n=40), lambda features: f"{features} kind{int(features.split()[0][2:]) % 3}"
+    )
+    assert_equals_stock(ours, stock, rounds, "-q sa", CROSSED)
 
 
 def test_it_is_learnt_from_the_first_action_without_such_a_feature_on(ours):
     """Before it, decisions are those without what is shared; after it, VW's usual regression goes on from there."""
     rounds = random_rounds(4, n=60)
-    rounds[30] = with_features(rounds[30:31], lambda features: " " + features.split()[1])[0]
+    rounds[30] = numbers_only(rounds[30:31])[0]
     got = ours(f"{OPO} -q sa", rounds)
     left_out = ours(f"{OPO} {CROSSED}", rounds)
     assert got[:30] == left_out[:30]
@@ -140,13 +166,27 @@ def test_predicting_alone_changes_nothing(ours):
     assert got == ours(f"{OPO} -q sa", rounds)
 
 
-def test_the_ignored_namespaces_of_the_user_are_as_before_after_each_round(ours, stock):
-    """--ignore_linear is VW's own: ours adds to it for a round, and takes back what it added."""
-    rounds = random_rounds(14, n=40)
-    mixed = [
-        lines if t % 2 else with_features([lines], lambda f: " " + f.split()[1])[0] for t, lines in enumerate(rounds)
-    ]
-    assert_equals_stock(ours, stock, mixed, "-q sa --ignore_linear a", "-q sa --ignore_linear a")
+def test_the_ignored_namespaces_of_the_user_are_ignored_too(ours, stock):
+    rounds = [[f"{lines[0]} |t t{t % 3}", *lines[1:]] for t, lines in enumerate(random_rounds(14, n=40))]
+    flags = "-q sa -q ta --ignore_linear t"
+    assert_equals_stock(ours, stock, rounds, flags, f"{flags} --ignore_linear s --noconstant")
+    rounds[0] = numbers_only(rounds[:1])[0]  # from here on, what is shared is learnt
+    assert_equals_stock(ours, stock, rounds, flags, flags)
+
+
+def test_automl_tries_other_interactions_in_each_of_its_models(vw, tmp_path):
+    """They are as many in each: what is left out must not depend on their number alone."""
+    rounds = [[f"{lines[0]} |t t{t % 3}", *lines[1:]] for t, lines in enumerate(random_rounds(17, n=200))]
+    data = write(tmp_path / "data", rounds)
+    automl = "--automl 7 --oracle_type one_diff --priority_type none"
+    sizes = []
+    for mode in ("auto", "learn"):
+        model = tmp_path / mode
+        vw(f"-d {data} --cb_explore_adf --fastcb {automl} --cb_shared_features {mode} --readable_model {model}")
+        weights = [line for line in model.read_text().splitlines() if line.split(":")[0].isdigit()]
+        by_model = Counter(int(line.split(":")[0]) % 8 for line in weights)
+        sizes.append(len(set(by_model.values())))
+    assert min(sizes) > 1
 
 
 @pytest.mark.parametrize(

@@ -48,13 +48,6 @@ OPO_CMAB_INLINE Lanes max(Lanes a, Lanes b)
 
 OPO_CMAB_INLINE double sum(lanes x) { return (x[0] + x[2]) + (x[1] + x[3]); }
 
-OPO_CMAB_INLINE double largest(lanes x)
-{
-  const double a = x[0] > x[2] ? x[0] : x[2];
-  const double b = x[1] > x[3] ? x[1] : x[3];
-  return a > b ? a : b;
-}
-
 #ifdef __clang__
 #define OPO_CMAB_SHUFFLE(a, b, integers, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else

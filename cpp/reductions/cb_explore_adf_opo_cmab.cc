@@ -364,7 +364,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
                     "Algorithm 1; smaller values forget old models"))
       .add(make_option("opo_budget", budget)
                .keep()
-               .default_value(64)
+               .default_value(32)
                .help("Keep the past in at most this many segments, so that a decision takes at most this many steps, "
                      "however long the stream. 0 is exact: one step for each past round"))
       .add(make_option("opo_importance_weighted", importance_weighted)

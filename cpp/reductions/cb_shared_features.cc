@@ -22,9 +22,12 @@ But it takes a part of each step of the regression, and moves the predictions fo
 a good action is played, the better all others look. So it is left out where the regression can do without: if each
 namespace that is shared is crossed with one that identifies the actions, the crossed features can say all that it says.
 
+A namespace identifies the actions if all of them have the same number of indicators there, features with the value 1:
+the weights of these can then make up for a constant. With one tag here and three there they could not.
+
 There are two reductions. The one above cb_adf sees the actions of a round side by side. The one below
 generate_interactions sees each example with its interactions, and hides what is shared from the regression. It is the
-same as --ignore_linear (shared namespaces) --noconstant, and no interactions among shared namespaces.
+same as --ignore_linear (shared namespaces) --noconstant. Interactions are learnt as they are.
 */
 
 using namespace VW::config;
@@ -39,25 +42,31 @@ bool same(const VW::features& a, const VW::features& b)
   return a.size() == b.size() && std::equal(a.indices.begin(), a.indices.end(), b.indices.begin()) &&
       std::equal(a.values.begin(), a.values.end(), b.values.begin());
 }
-
-bool has_indicator(const VW::features& group)
-{
-  return std::find(group.values.begin(), group.values.end(), 1.f) != group.values.end();
-}
 }  // namespace
+
+constexpr uint8_t shared_features::VARIES;
 
 void shared_features::look_at(std::size_t ns, const VW::multi_ex& actions)
 {
   const auto& first = actions[0]->feature_space[ns];
   const auto differs = [&](const VW::example* action) { return !same(first, action->feature_space[ns]); };
-  const auto is_vague = [&](const VW::example* action) { return !has_indicator(action->feature_space[ns]); };
   if (!_round.differing[ns]) { _round.differing[ns] = std::any_of(actions.begin() + 1, actions.end(), differs); }
-  if (!_round.vague[ns]) { _round.vague[ns] = std::any_of(actions.begin(), actions.end(), is_vague); }
+  if (!_round.differing[ns]) { return; }
+  auto& indicators = _round.indicators[ns];
+  for (const auto* action : actions)
+  {
+    if (indicators == VARIES) { return; }
+    const auto& values = action->feature_space[ns].values;
+    const auto own = std::count(values.begin(), values.end(), 1.f);
+    const bool as_before = indicators == 0 || indicators == own;
+    indicators = own > 0 && own < VARIES && as_before ? static_cast<uint8_t>(own) : VARIES;
+  }
 }
 
 void shared_features::start_round(const VW::multi_ex& actions, bool learn)
 {
   _round = _memory;
+  _seen.clear();
   _present.reset();
   for (const auto* action : actions)
   {
@@ -65,55 +74,47 @@ void shared_features::start_round(const VW::multi_ex& actions, bool learn)
     {
       if (_present[ns]) { continue; }
       _present.set(ns);
+      _seen.push_back(ns);
       look_at(ns, actions);
     }
   }
   if (learn) { _memory = _round; }
+  _planned_terms = NOT_PLANNED;
 }
 
-bool shared_features::can_leave_out(const namespaces& shared, const interactions& terms) const
+/// Decides whether to leave out what is shared in this round.
+/// \param terms the interactions
+void shared_features::plan(const interactions& terms)
 {
-  const auto ids = _present & _round.differing & ~_round.vague;
-  if (ids.none()) { return false; }
-  auto crossed = namespaces().set(VW::details::CONSTANT_NAMESPACE);  // with each feature by itself
+  if (_planned_terms == terms.size()) { return; }
+  _planned_terms = terms.size();
+  const auto& ignored = _all.feature_tweaks_config.ignore_linear;
+  namespaces ids;
+  namespaces crossed;
+  for (const auto ns : _seen)
+  {
+    if (!_round.differing[ns] || _round.indicators[ns] == VARIES) { continue; }
+    ids.set(ns);
+    if (!ignored[ns]) { crossed.set(VW::details::CONSTANT_NAMESPACE); }  // the indicators by themselves
+  }
   for (const auto& term : terms)
   {
     if (term.size() != 2) { continue; }
     if (ids[term[0]]) { crossed.set(term[1]); }
     if (ids[term[1]]) { crossed.set(term[0]); }
   }
-  return (shared & ~crossed).none();
-}
-
-void shared_features::plan(const interactions& terms)
-{
-  if (_planned && _planned_terms == terms.size() && _planned_present == _present && _planned_round == _round)
-  {
-    return;
-  }
-  _planned = true;
-  _planned_terms = terms.size();
-  _planned_present = _present;
-  _planned_round = _round;
-
   const auto shared = _present & ~_round.differing;
-  _leaves_out = can_leave_out(shared, terms);
+  _leaves_out = shared.any() && (shared & ~crossed).none();
   if (!_leaves_out) { return; }
-  _ignore_linear = _all.feature_tweaks_config.ignore_linear;
-  for (std::size_t ns = 0; ns < VW::NUM_NAMESPACES; ++ns) { _ignore_linear[ns] |= shared[ns]; }
-  _kept.clear();
-  const auto is_shared = [&](VW::namespace_index ns) { return shared[ns]; };
-  std::copy_if(terms.begin(), terms.end(), std::back_inserter(_kept),
-      [&](const std::vector<VW::namespace_index>& term) { return !std::all_of(term.begin(), term.end(), is_shared); });
+  _ignore_linear = ignored;
+  for (const auto ns : _seen) { _ignore_linear[ns] |= shared[ns]; }
 }
 
 template <typename Call>
-auto shared_features::without(VW::example& action, Call call) -> decltype(call())
+auto shared_features::hide(Call call) -> decltype(call())
 {
-  plan(*action.interactions);
   if (!_leaves_out) { return call(); }
   auto& tweaks = _all.feature_tweaks_config;
-  auto* all_terms = action.interactions;
   const bool ignored_some = tweaks.ignore_some_linear;
   const auto swap = [&] { std::swap(tweaks.ignore_linear, _ignore_linear); };
   auto restore = VW::scope_exit(
@@ -121,11 +122,9 @@ auto shared_features::without(VW::example& action, Call call) -> decltype(call()
       {
         swap();
         tweaks.ignore_some_linear = ignored_some;
-        action.interactions = all_terms;
       });
   swap();
   tweaks.ignore_some_linear = true;
-  action.interactions = &_kept;
   return call();
 }
 }  // namespace opo_cmab
@@ -168,18 +167,20 @@ void cb_shared_features::save_load(VW::io_buf& io, bool read, bool text)
   if (!read)
   {
     const auto& memory = _shared.save();
-    _state.save(io, memory.differing.to_string() + memory.vague.to_string());
+    const auto& indicators = memory.indicators;
+    _state.save(io, memory.differing.to_string() + std::string(indicators.begin(), indicators.end()));
     return;
   }
-  std::string bits;
-  if (!_state.load(io, bits)) { return; }
-  if (bits.size() != 2 * VW::NUM_NAMESPACES || bits.find_first_not_of("01") != std::string::npos)
+  std::string bytes;
+  if (!_state.load(io, bytes)) { return; }
+  const std::string differing = bytes.substr(0, VW::NUM_NAMESPACES);
+  if (bytes.size() != 2 * VW::NUM_NAMESPACES || differing.find_first_not_of("01") != std::string::npos)
   {
     _state.throw_damaged("it has the wrong size");
   }
   shared_features::memory memory;
-  memory.differing = shared_features::namespaces(bits, 0, VW::NUM_NAMESPACES);
-  memory.vague = shared_features::namespaces(bits, VW::NUM_NAMESPACES);
+  memory.differing = shared_features::namespaces(differing);
+  std::copy(bytes.begin() + VW::NUM_NAMESPACES, bytes.end(), memory.indicators.begin());
   _shared.restore(memory);
 }
 
@@ -189,19 +190,23 @@ void save_load(cb_shared_features& data, VW::io_buf& io, bool read, bool text) {
 
 void predict_below(shared_features& data, learner& base, VW::example& action)
 {
-  data.without(action, [&] { base.predict(action); });
+  data.plan(*action.interactions);
+  data.hide([&] { base.predict(action); });
 }
 void learn_below(shared_features& data, learner& base, VW::example& action)
 {
-  data.without(action, [&] { base.learn(action); });
+  data.plan(*action.interactions);
+  data.hide([&] { base.learn(action); });
 }
 void update_below(shared_features& data, learner& base, VW::example& action)
 {
-  data.without(action, [&] { base.update(action); });
+  data.plan(*action.interactions);
+  data.hide([&] { base.update(action); });
 }
+/// As planned for the prediction: VW's generate_interactions does not expand wildcards for sensitivities.
 float sensitivity_below(shared_features& data, learner& base, VW::example& action)
 {
-  return data.without(action, [&] { return base.sensitivity(action); });
+  return data.hide([&] { return base.sensitivity(action); });
 }
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <bitset>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -23,44 +24,41 @@ public:
   /// \param learn whether to remember what it sees: predicting alone changes nothing
   void start_round(const VW::multi_ex& actions, bool learn);
 
-  /// Calls the base with an example, without what all actions of the round share.
+  using interactions = std::vector<std::vector<VW::namespace_index>>;
+  void plan(const interactions& terms);
+
+  /// Calls something without what all actions of the round share, if that was planned.
   template <typename Call>
-  auto without(VW::example& action, Call call) -> decltype(call());
+  auto hide(Call call) -> decltype(call());
 
   using namespaces = std::bitset<VW::NUM_NAMESPACES>;
+  static constexpr uint8_t VARIES = 255;
   /// What rounds so far have shown.
   class memory
   {
   public:
     namespaces differing;  ///< in some round, two actions had other features there
-    namespaces vague;      ///< in some round, an action had no feature with the value 1 there
-
-    bool operator==(const memory& other) const { return differing == other.differing && vague == other.vague; }
+    /// How many features with the value 1 each action had there, once actions differed; VARIES if not all had the same
+    /// number, or none.
+    std::array<uint8_t, VW::NUM_NAMESPACES> indicators{};
   };
   const memory& save() const { return _memory; }
   void restore(const memory& saved) { _memory = saved; }
 
 private:
-  using interactions = std::vector<std::vector<VW::namespace_index>>;
-
   VW::workspace& _all;
   memory _memory;
 
-  memory _round;        ///< what is known in the current round
-  namespaces _present;  ///< in the current round
-
-  // The plan for rounds like the current one, for as long as nothing that it is made from changes:
-  memory _planned_round;
-  namespaces _planned_present;
-  std::size_t _planned_terms = 0;  ///< interactions that VW generates
-  bool _planned = false;
+  // In the current round:
+  memory _round;                           ///< what is known
+  namespaces _present;                     ///< in some action
+  std::vector<VW::namespace_index> _seen;  ///< the same
+  static constexpr std::size_t NOT_PLANNED = SIZE_MAX;
+  std::size_t _planned_terms = NOT_PLANNED;  ///< VW may generate interactions while it goes through the actions
   bool _leaves_out = false;
-  std::array<bool, VW::NUM_NAMESPACES> _ignore_linear{};
-  interactions _kept;
+  std::array<bool, VW::NUM_NAMESPACES> _ignore_linear{};  ///< if it leaves out
 
   void look_at(std::size_t ns, const VW::multi_ex& actions);
-  void plan(const interactions& terms);
-  bool can_leave_out(const namespaces& shared, const interactions& terms) const;
 };
 }  // namespace opo_cmab
 

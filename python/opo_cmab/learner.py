@@ -92,7 +92,7 @@ class OPOLearner:
     beta: float | None = None
     scale: float | None = None
     decay: float = 0.8
-    budget: int = 64
+    budget: int = 32
     refit: float = 0.1
     min_cost: float | None = None
     max_cost: float | None = None

@@ -100,7 +100,7 @@ class Options(_Explorer):
         gamma: a gamma that does not depend on the predictions.
         beta: a constant beta.
         decay: forgetting, the factor on the log-weights in each round (0.8; 1 is Algorithm 1).
-        budget: the largest number of segments of the past (64); 0 is exact.
+        budget: the largest number of segments of the past (32); 0 is exact.
         importance_weighted: learn with the inverse of the logged probability as weight.
         paper: Algorithm 1 with the settings of the paper's experiments.
         cost_unit: 'range' (the default) or 'raw'.
