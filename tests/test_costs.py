@@ -129,7 +129,7 @@ def test_probabilities_equal_the_algorithm_on_stock_models_of_mapped_costs(ours,
 @pytest.mark.parametrize("stream", ["continuous costs", "clicks"])
 def test_by_default_gamma_is_a_quarter_of_the_lowest_loss_that_the_model_predicts(ours, stock, stream, logistic):
     rounds = STREAMS[stream]()
-    got = ours(f"--cb_explore_adf --opo_cmab -q sa {LOGISTIC if logistic else ''}", rounds)  # within the budget: exact
+    got = ours(f"--cb_explore_adf --opo_cmab --opo_budget 0 -q sa {LOGISTIC if logistic else ''}", rounds)
     mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, CROSSED, logistic)
     for t, predictions in enumerate(stock(arguments, mapped, every_model=True)):
         if mapping.known(t):

@@ -89,7 +89,7 @@ def test_probabilities_equal_algorithm_1_on_stock_models(ours, stock, stream, lo
 def test_other_settings_equal_algorithm_1(ours, stock, settings, seed):
     rounds = random_rounds(seed)
     flags = " ".join(f"--opo_{name} {value}" for name, value in settings.items())
-    got = ours(f"--cb_explore_adf --opo_cmab {RAW} {flags} -q sa", rounds)
+    got = ours(f"--cb_explore_adf --opo_cmab --opo_budget 0 {RAW} {flags} -q sa", rounds)
     assert_equal(got, oracle(stock, "-q sa", rounds, **settings))
 
 

@@ -27,7 +27,8 @@ the weights of these can then make up for a constant. With one tag here and thre
 
 There are two reductions. The one above cb_adf sees the actions of a round side by side. The one below
 generate_interactions sees each example with its interactions, and hides what is shared from the regression. It is the
-same as --ignore_linear (shared namespaces) --noconstant. Interactions are learnt as they are.
+same as --ignore_linear (shared namespaces) --noconstant. An interaction among shared namespaces is left out too, but
+only if another one crosses just that with the actions.
 */
 
 using namespace VW::config;
@@ -67,13 +68,13 @@ void shared_features::start_round(const VW::multi_ex& actions, bool learn)
 {
   _round = _memory;
   _seen.clear();
-  _present.reset();
+  namespaces present;
   for (const auto* action : actions)
   {
     for (const auto ns : action->indices)
     {
-      if (_present[ns]) { continue; }
-      _present.set(ns);
+      if (present[ns]) { continue; }
+      present.set(ns);
       _seen.push_back(ns);
       look_at(ns, actions);
     }
@@ -82,39 +83,58 @@ void shared_features::start_round(const VW::multi_ex& actions, bool learn)
   _planned_terms = NOT_PLANNED;
 }
 
-/// Decides whether to leave out what is shared in this round.
+/// Whether some interaction crosses the term with a namespace that identifies the actions.
+bool shared_features::is_crossed(const term& shared, const interactions& terms, const namespaces& ids)
+{
+  const auto crosses = [&](const term& longer)
+  {
+    if (longer.size() != shared.size() + 1) { return false; }
+    const auto id = std::find_if(longer.begin(), longer.end(), [&](VW::namespace_index ns) { return ids[ns]; });
+    if (id == longer.end()) { return false; }
+    term rest(longer.begin(), id);
+    rest.insert(rest.end(), id + 1, longer.end());
+    return std::is_permutation(rest.begin(), rest.end(), shared.begin());
+  };
+  return std::any_of(terms.begin(), terms.end(), crosses);
+}
+
+/// Decides what to leave out in this round.
 /// \param terms the interactions
 void shared_features::plan(const interactions& terms)
 {
   if (_planned_terms == terms.size()) { return; }
   _planned_terms = terms.size();
-  const auto& ignored = _all.feature_tweaks_config.ignore_linear;
+  _ignore_linear = _all.feature_tweaks_config.ignore_linear;
   namespaces ids;
-  namespaces crossed;
+  bool ids_are_learnt = false;  // by themselves
   for (const auto ns : _seen)
   {
     if (!_round.differing[ns] || _round.indicators[ns] == VARIES) { continue; }
     ids.set(ns);
-    if (!ignored[ns]) { crossed.set(VW::details::CONSTANT_NAMESPACE); }  // the indicators by themselves
+    ids_are_learnt |= !_ignore_linear[ns];
   }
-  for (const auto& term : terms)
+  _leaves_out = false;
+  for (const auto ns : _seen)
   {
-    if (term.size() != 2) { continue; }
-    if (ids[term[0]]) { crossed.set(term[1]); }
-    if (ids[term[1]]) { crossed.set(term[0]); }
+    if (_round.differing[ns]) { continue; }
+    _leaves_out = ns == VW::details::CONSTANT_NAMESPACE ? ids_are_learnt : is_crossed({ns}, terms, ids);
+    if (!_leaves_out) { return; }
+    _ignore_linear[ns] = true;
   }
-  const auto shared = _present & ~_round.differing;
-  _leaves_out = shared.any() && (shared & ~crossed).none();
   if (!_leaves_out) { return; }
-  _ignore_linear = ignored;
-  for (const auto ns : _seen) { _ignore_linear[ns] |= shared[ns]; }
+  const auto is_shared = [&](VW::namespace_index ns) { return !_round.differing[ns]; };
+  const auto is_left_out = [&](const term& t)
+  { return std::all_of(t.begin(), t.end(), is_shared) && is_crossed(t, terms, ids); };
+  _kept.clear();
+  std::remove_copy_if(terms.begin(), terms.end(), std::back_inserter(_kept), is_left_out);
 }
 
 template <typename Call>
-auto shared_features::hide(Call call) -> decltype(call())
+auto shared_features::hide(VW::example& action, Call call) -> decltype(call())
 {
   if (!_leaves_out) { return call(); }
   auto& tweaks = _all.feature_tweaks_config;
+  auto* all_terms = action.interactions;
   const bool ignored_some = tweaks.ignore_some_linear;
   const auto swap = [&] { std::swap(tweaks.ignore_linear, _ignore_linear); };
   auto restore = VW::scope_exit(
@@ -122,9 +142,11 @@ auto shared_features::hide(Call call) -> decltype(call())
       {
         swap();
         tweaks.ignore_some_linear = ignored_some;
+        action.interactions = all_terms;
       });
   swap();
   tweaks.ignore_some_linear = true;
+  action.interactions = &_kept;
   return call();
 }
 }  // namespace opo_cmab
@@ -191,22 +213,22 @@ void save_load(cb_shared_features& data, VW::io_buf& io, bool read, bool text) {
 void predict_below(shared_features& data, learner& base, VW::example& action)
 {
   data.plan(*action.interactions);
-  data.hide([&] { base.predict(action); });
+  data.hide(action, [&] { base.predict(action); });
 }
 void learn_below(shared_features& data, learner& base, VW::example& action)
 {
   data.plan(*action.interactions);
-  data.hide([&] { base.learn(action); });
+  data.hide(action, [&] { base.learn(action); });
 }
 void update_below(shared_features& data, learner& base, VW::example& action)
 {
   data.plan(*action.interactions);
-  data.hide([&] { base.update(action); });
+  data.hide(action, [&] { base.update(action); });
 }
-/// As planned for the prediction: VW's generate_interactions does not expand wildcards for sensitivities.
+/// As planned for the prediction, and with its interactions: VW does not expand wildcards for sensitivities.
 float sensitivity_below(shared_features& data, learner& base, VW::example& action)
 {
-  return data.hide([&] { return base.sensitivity(action); });
+  return data.hide(action, [&] { return base.sensitivity(action); });
 }
 }  // namespace
 

@@ -24,12 +24,13 @@ public:
   /// \param learn whether to remember what it sees: predicting alone changes nothing
   void start_round(const VW::multi_ex& actions, bool learn);
 
-  using interactions = std::vector<std::vector<VW::namespace_index>>;
+  using term = std::vector<VW::namespace_index>;
+  using interactions = std::vector<term>;
   void plan(const interactions& terms);
 
   /// Calls something without what all actions of the round share, if that was planned.
   template <typename Call>
-  auto hide(Call call) -> decltype(call());
+  auto hide(VW::example& action, Call call) -> decltype(call());
 
   using namespaces = std::bitset<VW::NUM_NAMESPACES>;
   static constexpr uint8_t VARIES = 255;
@@ -51,14 +52,16 @@ private:
 
   // In the current round:
   memory _round;                           ///< what is known
-  namespaces _present;                     ///< in some action
-  std::vector<VW::namespace_index> _seen;  ///< the same
+  std::vector<VW::namespace_index> _seen;  ///< in some action
   static constexpr std::size_t NOT_PLANNED = SIZE_MAX;
   std::size_t _planned_terms = NOT_PLANNED;  ///< VW may generate interactions while it goes through the actions
   bool _leaves_out = false;
-  std::array<bool, VW::NUM_NAMESPACES> _ignore_linear{};  ///< if it leaves out
+  // If it leaves out:
+  std::array<bool, VW::NUM_NAMESPACES> _ignore_linear{};
+  interactions _kept;
 
   void look_at(std::size_t ns, const VW::multi_ex& actions);
+  static bool is_crossed(const term& shared, const interactions& terms, const namespaces& ids);
 };
 }  // namespace opo_cmab
 
