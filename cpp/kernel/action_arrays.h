@@ -72,7 +72,7 @@ OPO_CMAB_INLINE void step_round(Array& pi, Array& log_weights, Array& counts, co
   lanes totals = none;
   for (std::size_t i = 0; i < size; ++i)
   {
-    const lanes p = exp2_of_negative(max(log_weights.get(i) + shift, none + HIDDEN_LEAST_EXPONENT));
+    const lanes p = exp2_of(max(log_weights.get(i) + shift, none + HIDDEN_LEAST_EXPONENT));
     pi.set(i, p);
     totals += i + 1 < size ? p : p * real.get(i);
   }

@@ -33,6 +33,7 @@ extern const float HIDDEN_ZERO;
 extern const float HIDDEN_ONE;
 extern const float HIDDEN_LEAST_EXPONENT;
 extern const float HIDDEN_LEAST_LOG_SHARE;
+extern const float HIDDEN_LEAST_MARGIN;
 
 template <typename Lanes>
 OPO_CMAB_INLINE Lanes min(Lanes a, Lanes b)
@@ -101,9 +102,9 @@ constexpr double LEAST_LOG_SHARE = -60.;   // of the shares of plays.h
 constexpr double LEAST_EXPONENT = -1000.;  // its power of 2 is not yet denormal
 constexpr double LOG2_E = 1.4426950408889634;
 
-/// 2^x for x in [LEAST_EXPONENT, 0], with a relative error of 1e-15: x = n + r, |r| <= 1/2, and 2^r by the polynomial
+/// 2^x for |x| up to -LEAST_EXPONENT, with a relative error of 1e-15: x = n + r, |r| <= 1/2, and 2^r by the polynomial
 /// that meets it at 0 and at the zeros of a Chebyshev polynomial.
-OPO_CMAB_INLINE lanes exp2_of_negative(lanes x)
+OPO_CMAB_INLINE lanes exp2_of(lanes x)
 {
   constexpr double SHIFT = 6755399441055744.;  // 1.5 * 2^52: adding it rounds to an integer, in the lowest bits
   const lanes shifted = x + SHIFT;
@@ -120,11 +121,11 @@ OPO_CMAB_INLINE lanes exp2_of_negative(lanes x)
       reinterpret_cast<integer_lanes>(exp2_r) + (reinterpret_cast<integer_lanes>(shifted) << 52));
 }
 
-/// exp(x) for x in [-60, 0], with a relative error of 1e-14.
-OPO_CMAB_INLINE lanes exp_of_negative(lanes x) { return exp2_of_negative(x * LOG2_E); }
+/// exp(x) for x in [-60, 60], with a relative error of 1e-14.
+OPO_CMAB_INLINE lanes exp_of(lanes x) { return exp2_of(x * LOG2_E); }
 
 /// The same for x in [-60, 0], with a relative error of 2e-7.
-OPO_CMAB_INLINE float_lanes exp_of_negative(float_lanes x)
+OPO_CMAB_INLINE float_lanes exp_of(float_lanes x)
 {
   constexpr float SHIFT = 12582912.f;  // 1.5 * 2^23, as above
   const float_lanes shifted = x * 1.44269504f + SHIFT;

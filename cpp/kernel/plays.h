@@ -75,7 +75,7 @@ OPO_CMAB_INLINE void set_shares(const segment_factors<Real>& f, play_block<Real>
   const vector share = (f.half_beta / bonus - b.counts) * f.inverse_mean;
   const vector possible = bonus > none ? (share > Real(1e-30) ? min(share, one) : one) : one;
   b.log_shares = max(min(flat, log_of(possible)), least);
-  b.plays = (f.rounds * b.candidate) * min(exp_of_negative(flat), possible);  // exp of the above, sooner known
+  b.plays = (f.rounds * b.candidate) * min(exp_of(flat), possible);  // exp of the above, sooner known
 }
 
 /// One step of Newton's method: log(x(a) / h) - w(a) must be the same for all actions, the level.
@@ -168,7 +168,7 @@ OPO_CMAB_INLINE bool solve_from_last(const segment_factors<Real>& f, play_block<
   {
     auto& b = blocks[i];
     b.log_shares = max(b.log_shares - highest, least);
-    b.shares = b.real > none ? exp_of_negative(b.log_shares) : none;
+    b.shares = b.real > none ? exp_of(b.log_shares) : none;
     totals += b.shares;
   }
   const vector scale = 1 / sums(totals);
@@ -216,7 +216,7 @@ OPO_CMAB_INLINE void solve_afresh(const segment_factors<Real>& f, play_block<Rea
       set_shares(f, b, level, max(b.log_shares, none - 12));
       const vector next = move > none + 1 ? b.log_shares : (move < none - 3 ? b.log_shares : newton);
       b.log_shares = max(min(next, none), none + Real(LEAST_LOG_SHARE));
-      b.plays = (f.rounds * b.candidate) * exp_of_negative(b.log_shares);
+      b.plays = (f.rounds * b.candidate) * exp_of(b.log_shares);
     }
     level = newton_step(f, blocks, size);
     moves = moves_of(f, blocks, size);

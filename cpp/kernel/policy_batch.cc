@@ -73,7 +73,7 @@ void step_group(policy_batch::action_state* states, std::size_t actions, const d
     for (std::size_t i = 0; i < GROUP; i += LANES)
     {
       const lanes w = load(s.log_weight + i);
-      const lanes weight = exp_of_negative(max(w, none + NEGLIGIBLE));
+      const lanes weight = exp_of(max(w, none + NEGLIGIBLE));
       const lanes p = w > NEGLIGIBLE ? weight : none;
       store(s.pi + i, p);
       total[i / LANES] += p;
