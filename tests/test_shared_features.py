@@ -1,5 +1,7 @@
 """What all actions of a round share is left out of the regression where crossed features say the same."""
 
+import json
+import re
 from collections import Counter
 
 import numpy as np
@@ -10,6 +12,7 @@ from vowpalwabbit import Workspace
 
 from tests.helpers.streams import random_rounds, run, without_labels, write
 from tests.test_costs import CROSSED, LOGISTIC, OPO, SETTINGS, stock_on_mapped_costs
+from tests.test_opo_cmab import MODELS
 
 LEARN = "--cb_shared_features learn"
 EXPLORERS = ["--opo_cmab", "--fastcb", "--adacb"]
@@ -103,6 +106,35 @@ def test_it_is_learnt_from_the_first_action_without_such_a_feature_on(ours):
     assert all(p != q for p, q in zip(got[35:], left_out[35:], strict=True) if len(p) > 1)
 
 
+def test_once_something_was_not_crossed_all_is_learnt_from_then_on(ours):
+    """Else rounds with and without it would learn the same crossed weights as parts of two different regressions."""
+    rounds = random_rounds(18)
+    for lines in rounds[::2]:
+        lines[0] += " |v v1"
+    assert ours(f"{OPO} -q sa", rounds) == ours(f"{OPO} -q sa {LEARN}", rounds)
+
+
+def test_rounds_in_which_nothing_is_shared_decide_nothing(ours):
+    rounds = random_rounds(24)
+    rounds[:20] = [lines[1:] for lines in rounds[:20]]
+    flags = f"{OPO} -q sa --noconstant"
+    assert ours(flags, rounds) == ours(f"{flags} --ignore_linear s", rounds)
+
+
+def learnt_by_itself(vw, tmp_path, rounds, flags):
+    """The features that have a weight without being crossed."""
+    inverted = tmp_path / "inverted"
+    vw(f"-d {write(tmp_path / 'data', rounds)} {OPO} {flags} --invert_hash {inverted}")
+    names = re.findall(r"^(\S+):\d+:", inverted.read_text(), re.MULTILINE)
+    return {name.split("^")[0] for name in names if "*" not in name}
+
+
+def test_rounds_of_one_action_before_all_others_do_not_have_shared_features_learnt(vw, tmp_path):
+    rounds = [*random_rounds(19, n=20, actions=(1, 1)), *random_rounds(20, n=20)]
+    assert learnt_by_itself(vw, tmp_path, rounds, "-q sa") == {"a"}
+    assert learnt_by_itself(vw, tmp_path, rounds, f"-q sa {LEARN}") == {"a", "s", "Constant"}
+
+
 def test_actions_that_all_have_the_same_features_do_not_make_these_shared(ours, stock):
     """In some rounds a namespace is the same for all actions by chance, and for one action it always is."""
     rounds = random_rounds(5, n=60, actions=(1, 3))
@@ -173,6 +205,33 @@ def test_the_ignored_namespaces_of_the_user_are_ignored_too(ours, stock):
     assert_equals_stock(ours, stock, rounds, flags, f"{flags} --ignore_linear s --noconstant")
     rounds[0] = numbers_only(rounds[:1])[0]  # from here on, what is shared is learnt
     assert_equals_stock(ours, stock, rounds, flags, flags)
+
+
+def test_a_namespace_that_the_user_ignores_need_not_be_crossed(ours):
+    rounds = [[f"{lines[0]} |t t{t % 3}", *lines[1:]] for t, lines in enumerate(random_rounds(21, n=40))]
+    assert ours(f"{OPO} -q sa --ignore_linear t", rounds) == ours(
+        f"{OPO} -q sa --ignore_linear t s --noconstant", rounds
+    )
+
+
+@pytest.mark.parametrize("model", ["of VW", "v5-default"])
+def test_a_model_that_has_learnt_shared_features_continues_to(ours, stock, tmp_path, model):
+    rounds = random_rounds(22, n=20)
+    path = MODELS / f"{model}.model"
+    if model == "of VW":
+        path = tmp_path / "model"
+        stock("--cb_explore_adf -q sa", rounds, save=str(path))
+    start = f"-i {path} --cb_explore_adf --opo_cmab --cb_cost_unit range"
+    assert ours(start, rounds) == ours(f"{start} {LEARN}", rounds)
+    with pytest.raises(RuntimeError, match="leave out --cb_shared_features auto"):
+        ours(f"{start} --cb_shared_features auto", rounds)
+
+
+@pytest.mark.parametrize(("flags", "expected"), [("-q sa", True), ("", False)])
+def test_the_metrics_say_whether_they_are_left_out(vw, tmp_path, flags, expected):
+    metrics = tmp_path / "metrics"
+    vw(f"-d {write(tmp_path / 'data', random_rounds(23, n=10))} {OPO} {flags} --extra_metrics {metrics}")
+    assert json.loads(metrics.read_text())["cb_shared_features"]["cb_leaves_out_shared_features"] is expected
 
 
 def test_automl_tries_other_interactions_in_each_of_its_models(vw, tmp_path):

@@ -456,8 +456,7 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
 
   if (ours)
   {
-    const bool learnt_so_far = parts.saved_state != 0 && parts.saved_state < 6;
-    const bool learn_all = unit->raw || learnt_so_far || options.was_supplied("constant");
+    const bool learn_all = unit->raw || parts.loads_shared_weights() || options.was_supplied("constant");
     opo_cmab::keep_option(options, "cb_shared_features", learn_all ? "learn" : "auto");
   }
 

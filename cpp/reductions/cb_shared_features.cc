@@ -6,13 +6,13 @@
 #include "vw/config/options.h"
 #include "vw/core/example.h"
 #include "vw/core/global_data.h"
+#include "vw/core/io_buf.h"
 #include "vw/core/learner.h"
 #include "vw/core/memory.h"
-#include "vw/core/scope_exit.h"
+#include "vw/core/metric_sink.h"
 #include "vw/core/setup_base.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -51,8 +51,11 @@ void shared_features::look_at(std::size_t ns, const VW::multi_ex& actions)
 {
   const auto& first = actions[0]->feature_space[ns];
   const auto differs = [&](const VW::example* action) { return !same(first, action->feature_space[ns]); };
-  if (!_round.differing[ns]) { _round.differing[ns] = std::any_of(actions.begin() + 1, actions.end(), differs); }
-  if (!_round.differing[ns]) { return; }
+  if (_round.differing[ns] == 0)
+  {
+    if (std::none_of(actions.begin() + 1, actions.end(), differs)) { return; }
+    _round.differing[ns] = 1;
+  }
   auto& indicators = _round.indicators[ns];
   for (const auto* action : actions)
   {
@@ -66,7 +69,7 @@ void shared_features::look_at(std::size_t ns, const VW::multi_ex& actions)
 
 void shared_features::start_round(const VW::multi_ex& actions, bool learn)
 {
-  _round = _memory;
+  _round = remembered;
   _seen.clear();
   namespaces present;
   for (const auto* action : actions)
@@ -79,7 +82,7 @@ void shared_features::start_round(const VW::multi_ex& actions, bool learn)
       look_at(ns, actions);
     }
   }
-  if (learn) { _memory = _round; }
+  if (learn) { remembered = _round; }
   _planned_terms = NOT_PLANNED;
 }
 
@@ -88,81 +91,100 @@ bool shared_features::is_crossed(const term& shared, const interactions& terms, 
 {
   const auto crosses = [&](const term& longer)
   {
-    if (longer.size() != shared.size() + 1) { return false; }
-    const auto id = std::find_if(longer.begin(), longer.end(), [&](VW::namespace_index ns) { return ids[ns]; });
-    if (id == longer.end()) { return false; }
-    term rest(longer.begin(), id);
-    rest.insert(rest.end(), id + 1, longer.end());
-    return std::is_permutation(rest.begin(), rest.end(), shared.begin());
+    for (std::size_t i = 0; longer.size() == shared.size() + 1 && i < longer.size(); ++i)
+    {
+      if (!ids[longer[i]]) { continue; }
+      term rest = longer;
+      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+      if (std::is_permutation(rest.begin(), rest.end(), shared.begin())) { return true; }
+    }
+    return false;
   };
   return std::any_of(terms.begin(), terms.end(), crosses);
 }
 
-/// Decides what to leave out in this round.
-/// \param terms the interactions
-void shared_features::plan(const interactions& terms)
+void shared_features::plan(const interactions& terms, bool learn)
 {
-  if (_planned_terms == terms.size()) { return; }
-  _planned_terms = terms.size();
-  _ignore_linear = _all.feature_tweaks_config.ignore_linear;
+  if (_planned_terms != terms.size())
+  {
+    _planned_terms = terms.size();
+    _leaves_out = false;
+    if (_round.learns_all == 0 && !can_do_without(terms)) { _round.learns_all = 1; }
+  }
+  if (learn) { remembered.learns_all = _round.learns_all; }
+}
+
+/// \return whether the regression can do without what the actions share. If there is something, it is left out.
+bool shared_features::can_do_without(const interactions& terms)
+{
+  const auto& ignored = _all.feature_tweaks_config.ignore_linear;
+  const auto& differing = _round.differing;
+  const auto is_shared = [&](VW::namespace_index ns) { return differing[ns] == 0; };
+  // Until actions have differed somewhere, for example if there was only one in each round, any could be their ids.
+  const bool undecided = std::count(differing.begin(), differing.end(), 1) == 0;
   namespaces ids;
   bool ids_are_learnt = false;  // by themselves
   for (const auto ns : _seen)
   {
-    if (!_round.differing[ns] || _round.indicators[ns] == VARIES) { continue; }
+    if (ns == VW::details::CONSTANT_NAMESPACE || (is_shared(ns) && !undecided) || _round.indicators[ns] == VARIES)
+    {
+      continue;
+    }
     ids.set(ns);
-    ids_are_learnt |= !_ignore_linear[ns];
+    ids_are_learnt |= !ignored[ns];
   }
-  _leaves_out = false;
+  const auto is_said_twice = [&](VW::namespace_index ns)
+  { return ns == VW::details::CONSTANT_NAMESPACE ? ids_are_learnt : is_crossed({ns}, terms, ids); };
+  _ignore_linear = ignored;
+  bool some = false;
   for (const auto ns : _seen)
   {
-    if (_round.differing[ns]) { continue; }
-    _leaves_out = ns == VW::details::CONSTANT_NAMESPACE ? ids_are_learnt : is_crossed({ns}, terms, ids);
-    if (!_leaves_out) { return; }
+    if (!is_shared(ns) || ignored[ns]) { continue; }
+    if (!is_said_twice(ns)) { return false; }
     _ignore_linear[ns] = true;
+    some = true;
   }
-  if (!_leaves_out) { return; }
-  const auto is_shared = [&](VW::namespace_index ns) { return !_round.differing[ns]; };
+  if (!some) { return true; }
   const auto is_left_out = [&](const term& t)
   { return std::all_of(t.begin(), t.end(), is_shared) && is_crossed(t, terms, ids); };
   _kept.clear();
   std::remove_copy_if(terms.begin(), terms.end(), std::back_inserter(_kept), is_left_out);
+  _leaves_out = true;
+  return true;
 }
 
-template <typename Call>
-auto shared_features::hide(VW::example& action, Call call) -> decltype(call())
+without_shared::without_shared(shared_features& shared, VW::example& action)
+    : _shared(shared)
+    , _action(action)
+    , _ignored_some(shared._all.feature_tweaks_config.ignore_some_linear)
+    , _all_terms(action.interactions)
 {
-  if (!_leaves_out) { return call(); }
-  auto& tweaks = _all.feature_tweaks_config;
-  auto* all_terms = action.interactions;
-  const bool ignored_some = tweaks.ignore_some_linear;
-  const auto swap = [&] { std::swap(tweaks.ignore_linear, _ignore_linear); };
-  auto restore = VW::scope_exit(
-      [&]
-      {
-        swap();
-        tweaks.ignore_some_linear = ignored_some;
-        action.interactions = all_terms;
-      });
-  swap();
+  if (!shared._leaves_out) { return; }
+  auto& tweaks = shared._all.feature_tweaks_config;
+  std::swap(tweaks.ignore_linear, shared._ignore_linear);
   tweaks.ignore_some_linear = true;
-  action.interactions = &_kept;
-  return call();
+  action.interactions = &shared._kept;
+}
+
+without_shared::~without_shared()
+{
+  if (!_shared._leaves_out) { return; }
+  auto& tweaks = _shared._all.feature_tweaks_config;
+  std::swap(tweaks.ignore_linear, _shared._ignore_linear);
+  tweaks.ignore_some_linear = _ignored_some;
+  _action.interactions = _all_terms;
 }
 }  // namespace opo_cmab
 
 namespace
 {
 using opo_cmab::shared_features;
+using opo_cmab::without_shared;
 
 class cb_shared_features
 {
 public:
-  cb_shared_features(shared_features& shared, learner& base, uint32_t saved_version)
-      : _shared(shared)
-      , _state("shared", base, saved_version)
-  {
-  }
+  explicit cb_shared_features(shared_features& shared, bool saved) : _shared(shared), _saved(saved) {}
 
   void predict(learner& base, VW::multi_ex& actions)
   {
@@ -176,59 +198,56 @@ public:
     base.learn(actions);
   }
 
-  void save_load(VW::io_buf& io, bool read, bool text);
+  /// The sections of the reductions above hold checksums of this one.
+  void save_load(VW::io_buf& io, bool read, bool text)
+  {
+    if (io.num_files() == 0 || text || (read && !_saved)) { return; }
+    auto* bytes = reinterpret_cast<char*>(&_shared.remembered);
+    if (!read) { io.bin_write_fixed(bytes, sizeof(_shared.remembered)); }
+    else if (io.bin_read_fixed(bytes, sizeof(_shared.remembered)) != sizeof(_shared.remembered))
+    {
+      THROW("the model file is cut short: use an intact copy, or train a new model");
+    }
+  }
+
+  void persist_metrics(VW::metric_sink& metrics) const
+  {
+    metrics.set_bool("cb_leaves_out_shared_features", _shared.leaves_out());
+  }
 
 private:
   shared_features& _shared;
-  opo_cmab::explorer_state _state;
+  const bool _saved;  ///< in the model being loaded
 };
-
-void cb_shared_features::save_load(VW::io_buf& io, bool read, bool text)
-{
-  if (io.num_files() == 0 || text) { return; }
-  if (!read)
-  {
-    const auto& memory = _shared.save();
-    const auto& indicators = memory.indicators;
-    _state.save(io, memory.differing.to_string() + std::string(indicators.begin(), indicators.end()));
-    return;
-  }
-  std::string bytes;
-  if (!_state.load(io, bytes)) { return; }
-  const std::string differing = bytes.substr(0, VW::NUM_NAMESPACES);
-  if (bytes.size() != 2 * VW::NUM_NAMESPACES || differing.find_first_not_of("01") != std::string::npos)
-  {
-    _state.throw_damaged("it has the wrong size");
-  }
-  shared_features::memory memory;
-  memory.differing = shared_features::namespaces(differing);
-  std::copy(bytes.begin() + VW::NUM_NAMESPACES, bytes.end(), memory.indicators.begin());
-  _shared.restore(memory);
-}
 
 void predict(cb_shared_features& data, learner& base, VW::multi_ex& actions) { data.predict(base, actions); }
 void learn(cb_shared_features& data, learner& base, VW::multi_ex& actions) { data.learn(base, actions); }
 void save_load(cb_shared_features& data, VW::io_buf& io, bool read, bool text) { data.save_load(io, read, text); }
+void persist_metrics(cb_shared_features& data, VW::metric_sink& metrics) { data.persist_metrics(metrics); }
 
 void predict_below(shared_features& data, learner& base, VW::example& action)
 {
-  data.plan(*action.interactions);
-  data.hide(action, [&] { base.predict(action); });
+  data.plan(*action.interactions, false);
+  const without_shared hidden(data, action);
+  base.predict(action);
 }
 void learn_below(shared_features& data, learner& base, VW::example& action)
 {
-  data.plan(*action.interactions);
-  data.hide(action, [&] { base.learn(action); });
+  data.plan(*action.interactions, true);
+  const without_shared hidden(data, action);
+  base.learn(action);
 }
 void update_below(shared_features& data, learner& base, VW::example& action)
 {
-  data.plan(*action.interactions);
-  data.hide(action, [&] { base.update(action); });
+  data.plan(*action.interactions, true);
+  const without_shared hidden(data, action);
+  base.update(action);
 }
 /// As planned for the prediction, and with its interactions: VW does not expand wildcards for sensitivities.
 float sensitivity_below(shared_features& data, learner& base, VW::example& action)
 {
-  return data.hide(action, [&] { return base.sensitivity(action); });
+  const without_shared hidden(data, action);
+  return base.sensitivity(action);
 }
 }  // namespace
 
@@ -253,16 +272,20 @@ std::shared_ptr<learner> VW::reductions::cb_shared_features_setup(VW::setup_base
   {
     THROW("--opo_paper implies --cb_shared_features learn, not " << mode << ": leave out --cb_shared_features");
   }
+  if (parts.loads_shared_weights() && mode != "learn")
+  {
+    THROW("the model has learnt what all actions share, and must continue to: leave out --cb_shared_features " << mode);
+  }
   if (mode == "learn") { return nullptr; }
 
-  parts.leaves_out_shared = true;
+  parts.leaves_out_shared = true;  // for the reduction below, which is set up now
   auto base = require_multiline(stack_builder.setup_base_learner());
-  if (!opo_cmab::first_nonlinear(*base).empty()) { return base; }         // crossed features do not say the same there
-  const uint32_t saved = parts.saved_state >= 6 ? parts.saved_state : 0;  // earlier formats have no such section
-  return make_reduction_learner(VW::make_unique<cb_shared_features>(*parts.shared, *base, saved), base, learn, predict,
-      stack_builder.get_setupfn_name(cb_shared_features_setup))
+  if (!opo_cmab::first_nonlinear(*base).empty()) { return base; }  // crossed features do not say the same there
+  return make_reduction_learner(VW::make_unique<cb_shared_features>(*parts.shared, parts.saved_state != 0), base, learn,
+      predict, stack_builder.get_setupfn_name(cb_shared_features_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)
       .set_save_load(save_load)
+      .set_persist_metrics(persist_metrics)
       .build();
 }
 

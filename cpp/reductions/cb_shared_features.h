@@ -1,6 +1,5 @@
 #pragma once
 
-#include "reductions/explorer_state.h"
 #include "vw/core/constant.h"
 #include "vw/core/multi_ex.h"
 #include "vw/core/vw_fwd.h"
@@ -14,7 +13,9 @@
 
 namespace opo_cmab
 {
-/// Which namespaces the actions of a round share, and whether the regression can do without these by themselves.
+/// Which namespaces all actions of a round share, and whether the regression can do without these by themselves. Once
+/// it could not, it learns them from then on: a regression that had them in some rounds only would learn the rest
+/// wrong.
 class shared_features
 {
 public:
@@ -26,29 +27,29 @@ public:
 
   using term = std::vector<VW::namespace_index>;
   using interactions = std::vector<term>;
-  void plan(const interactions& terms);
-
-  /// Calls something without what all actions of the round share, if that was planned.
-  template <typename Call>
-  auto hide(VW::example& action, Call call) -> decltype(call());
+  /// Decides what to leave out in this round.
+  /// \param learn whether to remember if it has to be learnt
+  void plan(const interactions& terms, bool learn);
+  bool leaves_out() const { return _leaves_out; }
 
   using namespaces = std::bitset<VW::NUM_NAMESPACES>;
   static constexpr uint8_t VARIES = 255;
-  /// What rounds so far have shown.
+  /// What rounds so far have shown. Saved as these bytes.
   class memory
   {
   public:
-    namespaces differing;  ///< in some round, two actions had other features there
+    std::array<uint8_t, VW::NUM_NAMESPACES> differing{};  ///< in some round, two actions had other features there
     /// How many features with the value 1 each action had there, once actions differed; VARIES if not all had the same
     /// number, or none.
     std::array<uint8_t, VW::NUM_NAMESPACES> indicators{};
+    uint8_t learns_all = 0;  ///< 1: what actions share has been learnt, and will be
   };
-  const memory& save() const { return _memory; }
-  void restore(const memory& saved) { _memory = saved; }
+  memory remembered;
 
 private:
+  friend class without_shared;
+
   VW::workspace& _all;
-  memory _memory;
 
   // In the current round:
   memory _round;                           ///< what is known
@@ -61,7 +62,24 @@ private:
   interactions _kept;
 
   void look_at(std::size_t ns, const VW::multi_ex& actions);
+  bool can_do_without(const interactions& terms);
   static bool is_crossed(const term& shared, const interactions& terms, const namespaces& ids);
+};
+
+/// As long as it lives, the regression does not see what was planned to be left out.
+class without_shared
+{
+public:
+  without_shared(shared_features& shared, VW::example& action);
+  ~without_shared();
+  without_shared(const without_shared&) = delete;
+  without_shared& operator=(const without_shared&) = delete;
+
+private:
+  shared_features& _shared;
+  VW::example& _action;
+  const bool _ignored_some;
+  shared_features::interactions* const _all_terms;
 };
 }  // namespace opo_cmab
 

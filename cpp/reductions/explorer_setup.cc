@@ -101,8 +101,8 @@ void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_
   parts.explorer_is_ours = true;
   take_saved_state(options, parts);
   // A stock model, or one of our format 3, has learnt raw costs, and must continue to.
-  const bool model_loaded = all.runtime_state.model_file_ver != VW::version_struct{};
-  const bool raw = options.was_supplied("opo_paper") || (model_loaded && parts.saved_state < 4);
+  parts.model_loaded = all.runtime_state.model_file_ver != VW::version_struct{};
+  const bool raw = options.was_supplied("opo_paper") || (parts.model_loaded && parts.saved_state < 4);
   keep_option(options, "cb_cost_unit", raw ? "raw" : "range");
   keep_option(options, "cb_type", "mtr");
   keep_option(options, "loss_function", loss);

@@ -17,10 +17,14 @@ class parts
 public:
   bool explorer_is_ours = false;
   uint32_t saved_state = 0;        ///< the format version of the explorer's state in the model being loaded; 0: none
+  bool model_loaded = false;       ///< ours or one of VW's
   bool leaves_out_shared = false;  ///< whether the regression leaves out what it can of what actions share
   cost_unit* costs = nullptr;
   shared_features* shared = nullptr;
   opo_cmab::tap* tap = nullptr;
+
+  /// Whether the model being loaded has learnt what all actions share: VW's own, and ours before format 6.
+  bool loads_shared_weights() const { return model_loaded && saved_state < 6; }
 };
 
 /// Implemented by our stack builder.
