@@ -73,14 +73,17 @@ class Mapping:
         return sigmoid(signed) if self.logistic else unit.start + signed
 
     def losses(self, scores):
-        """Of past predictors, in the range after as many rounds as there are predictors."""
+        """Of past predictors, for a context for which the present predictor, the last one, has these scores."""
+        *scores, present = scores
         n = len(scores)
         now, first = self.ranges[n - 1], next(r for r in self.ranges if r.known)
         learnt_in = [r if r.known else first for r in [first, *self.ranges[: n - 1]]]
         losses = [
             (r.low - now.low + r.width * self.loss(f, r)) / now.width for f, r in zip(scores, learnt_in, strict=True)
         ]
-        return np.where(np.array(losses) > now.largest_plausible_loss, UNKNOWN_LOSS, losses)
+        shift = now.shift(self.loss(present, now).min())
+        moved = np.array(losses) - shift
+        return np.where(moved > now.largest_plausible_loss - shift, UNKNOWN_LOSS, moved)
 
 
 def stock_on_mapped_costs(stock, rounds, arguments, logistic, **ends):
@@ -118,7 +121,7 @@ def test_probabilities_equal_the_algorithm_on_stock_models_of_mapped_costs(ours,
         actions = len(predictions[-1])
         if mapping.known(t):
             known += 1
-            expected = policies(mapping.losses(predictions[:-1]), **SETTINGS)[-1]
+            expected = policies(mapping.losses(predictions), **SETTINGS)[-1]
         else:
             expected = np.full(actions, 1 / actions)
         assert_allclose(got[t], expected, atol=1e-4, err_msg=f"round {t}")
@@ -135,7 +138,7 @@ def test_by_default_gamma_is_a_quarter_of_the_lowest_loss_that_the_model_predict
         if mapping.known(t):
             now = mapping.loss(predictions[-1], mapping.ranges[t - 1])
             gamma = 0.25 * np.clip(min(now), 0, 1)
-            expected = policies(mapping.losses(predictions[:-1]), eta=20, gamma=gamma, decay=0.8)[-1]
+            expected = policies(mapping.losses(predictions), eta=20, gamma=gamma, decay=0.8)[-1]
             assert_allclose(got[t], expected, atol=1e-4, err_msg=f"round {t}")
 
 
@@ -368,6 +371,44 @@ def test_a_few_outliers_leave_the_range_to_the_usual_costs():
     assert found.high < 50
     assert found.start < 0.1  # a quarter of the range would look worse than all costs but two
     assert learnt_range(usual, upper_limit=1000.0).high == found.high  # a limit is not the range
+
+
+def play_latencies(level, rounds, seed=0):
+    """Milliseconds: 200 for the best action, 300 for the others, above a level for all that may change. Returns the
+    probability of the best action in each round, and the workspace."""
+    rng = np.random.default_rng(seed)
+    workspace = Workspace("--cb_explore_adf --opo_cmab --quiet")
+    best = []
+    for t in range(rounds):
+        lines = [f"|a id{a}" for a in range(4)]
+        p = np.array(workspace.predict(lines))
+        best.append(p[1])
+        a = rng.choice(4, p=p / p.sum())
+        cost = level(t) + (200 if a == 1 else 300) + 20 * rng.normal()
+        lines[a] = f"0:{cost}:{p[a]} {lines[a]}"
+        workspace.learn(lines)
+    return np.array(best), workspace
+
+
+def test_after_all_costs_have_jumped_up_the_best_action_is_found_again_long_before_the_range_has_followed():
+    """The range is that of the usual costs. All actions are above it for a while, and must not look alike there."""
+    best, workspace = play_latencies(lambda t: 300 if t >= 500 else 0, 650)
+    assert best[400:500].mean() > 0.9
+    assert best[600:].mean() > 0.9
+    _, high = opo_cmab.explain(workspace, [f"|a id{a}" for a in range(4)]).cost_range
+    assert high > 550  # there is room above the best action
+    workspace.finish()
+
+
+def test_the_range_of_a_decision_moves_up_only_as_far_as_costs_have_been_seen():
+    costs = CostRange()
+    for cost in [*np.tile([0.0, 1.0], 50), 9.0]:
+        costs.observe(cost)
+    highest = costs.loss(9.0)
+    assert highest > 2
+    assert costs.shift(0.7) == 0
+    assert costs.shift(0.9) == pytest.approx(0.15)
+    assert costs.shift(highest + 1) == pytest.approx(highest - 1)
 
 
 def test_the_range_follows_costs_that_have_moved():

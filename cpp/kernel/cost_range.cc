@@ -51,6 +51,11 @@ double cost_range::loss(double cost) const
   return (clip(cost) - _state.first - _state.low) / (_state.high - _state.low);
 }
 
+double cost_range::shift(double lowest_loss) const
+{
+  return std::max(0., std::min(lowest_loss + ROOM_ABOVE, loss(max())) - 1.);
+}
+
 bool cost_range::restore(const state& saved)
 {
   const bool nothing_seen = saved.min > saved.max;

@@ -12,6 +12,7 @@
 namespace opo_cmab
 {
 constexpr double LARGEST_START = 0.25;  ///< of cost_range::start
+constexpr double ROOM_ABOVE = 0.25;     ///< of cost_range::shift
 
 /// The cost range, from low to high: the mean plus and minus two standard deviations, within the lowest and the highest
 /// cost so far. Costs outside of the limits, if given, are clipped to them.
@@ -47,6 +48,11 @@ public:
   /// A prediction above this is of a model that does not know the action here: it exceeds the loss of every cost so far
   /// by more than the width of the range. The range must be known.
   double largest_plausible_loss() const { return loss(max()) + 1.; }
+
+  /// By how much the range has to move up, as a share of its width, for a context whose best action has this loss. The
+  /// range has room for a quarter of its width above that action, as far as there have been costs above the range: else
+  /// all actions would be at its upper end, and look alike. It must be known.
+  double shift(double lowest_loss) const;
 
   /// The loss that a model should predict for an untried action: a quarter of the range, which is good but not perfect,
   /// or half the mean loss when the range last moved, if that is less. If most costs are near the best, a quarter would

@@ -111,7 +111,7 @@ float cost_unit::slope_at(float seen) const
   return b * p * (1.f - p);
 }
 
-opo_cmab::loss_map cost_unit::loss_map(const range_history& ranges, const segments& past) const
+opo_cmab::loss_map cost_unit::loss_map(const range_history& ranges, const segments& past, double shift) const
 {
   opo_cmab::loss_map result;
   result.logistic = logistic;
@@ -119,11 +119,12 @@ opo_cmab::loss_map cost_unit::loss_map(const range_history& ranges, const segmen
   else
   {
     result.pieces = ranges.pieces(past, logistic);
-    result.largest_plausible = range.largest_plausible_loss();
+    result.largest_plausible = range.largest_plausible_loss() - shift;
     for (auto& piece : result.pieces)
     {
       if (logistic) { piece.offset += piece.scale * offset(); }
       piece.scale *= scale();
+      piece.offset -= shift;
     }
   }
   return result;

@@ -49,8 +49,10 @@ public:
   float label_of(float seen) const;
   float slope_at(float seen) const;
 
-  /// How past predictions become losses.
-  opo_cmab::loss_map loss_map(const range_history& ranges, const segments& past) const;
+  /// By how much the range moves up for a decision, as a share of its width.
+  double shift(double lowest_loss) const { return raw ? 0. : range.shift(lowest_loss); }
+  /// How past predictions become losses, in a range that has moved up.
+  opo_cmab::loss_map loss_map(const range_history& ranges, const segments& past, double shift) const;
 
 private:
   double sign() const { return negative ? -1. : 1.; }

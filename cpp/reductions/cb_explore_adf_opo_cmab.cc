@@ -76,7 +76,7 @@ private:
   uint64_t _decisions = 0;
   std::chrono::steady_clock::duration _deciding{};  ///< the time spent on them
 
-  opo_cmab::step_observer start_explaining(std::size_t actions) const;
+  opo_cmab::step_observer start_explaining(std::size_t actions, double shift) const;
   void replay(learner& base, VW::multi_ex& examples);
   void warn_of_no_history();
   std::string serialize() const;
@@ -109,12 +109,12 @@ void cb_explore_adf_opo_cmab::predict(learner& base, VW::multi_ex& examples)
   _deciding += std::chrono::steady_clock::now() - start;
 }
 
-/// The lowest loss that the model predicts, in [0, 1].
+/// The lowest loss that the model predicts.
 double lowest_loss(const VW::action_scores& predictions)
 {
-  float lowest = 1.f;
+  float lowest = HUGE_VALF;
   for (const auto& prediction : predictions) { lowest = std::min(lowest, prediction.score); }
-  return std::max(0.f, lowest);
+  return lowest;
 }
 
 void cb_explore_adf_opo_cmab::replay(learner& base, VW::multi_ex& examples)
@@ -124,10 +124,12 @@ void cb_explore_adf_opo_cmab::replay(learner& base, VW::multi_ex& examples)
   auto& predictions = _tap.stop_noting();
 
   auto settings = _settings;
-  if (_scale >= 0.) { settings.gamma = _scale * lowest_loss(examples[0]->pred.a_s); }
+  const double lowest = lowest_loss(examples[0]->pred.a_s);
+  const double shift = _costs.shift(lowest);
+  if (_scale >= 0.) { settings.gamma = _scale * std::max(0., std::min(1., lowest)); }
   _policy.start(settings, examples.size());
-  const auto map = _costs.loss_map(_ranges, predictions.past());
-  _policy.replay(predictions, map, start_explaining(examples.size()));
+  const auto map = _costs.loss_map(_ranges, predictions.past(), shift);
+  _policy.replay(predictions, map, start_explaining(examples.size(), shift));
   if (explained != nullptr) { append(explained->decisions.back().policies, _policy.probabilities(), examples.size()); }
   for (auto& pred : examples[0]->pred.a_s) { pred.score = static_cast<float>(_policy.probabilities()[pred.action]); }
 }
@@ -142,14 +144,15 @@ void cb_explore_adf_opo_cmab::warn_of_no_history()
 }
 
 /// An observer that writes the steps to `explained`, or none.
-opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t actions) const
+opo_cmab::step_observer cb_explore_adf_opo_cmab::start_explaining(std::size_t actions, double shift) const
 {
   if (explained == nullptr) { return nullptr; }
   explained->decisions.emplace_back();
   auto& target = explained->decisions.back();
   const std::size_t most_steps = explained->most_steps;
-  target.min_cost = _costs.low();
-  target.max_cost = _costs.high();
+  const double moved = shift * (_costs.high() - _costs.low());
+  target.min_cost = _costs.low() + moved;
+  target.max_cost = _costs.high() + moved;
   return [&target, actions, most_steps](
              std::size_t first, std::size_t rounds, const double* losses, const double* bonuses, const double* pi)
   {

@@ -12,6 +12,7 @@ import numpy as np
 LARGEST_START = 0.25  # the largest start of a model, as a share of the range
 DEVIATIONS = 2  # half the width of the range, in standard deviations
 TOLERANCE = 0.25  # how far an end may be off before the range moves, as a share of the width
+ROOM_ABOVE = 0.25  # of CostRange.shift
 UNKNOWN_LOSS = 0.5  # in the engine: what a prediction above the largest plausible loss counts as
 
 
@@ -117,3 +118,8 @@ class CostRange:
         """A prediction above this is of a model that does not know the action: it exceeds the loss of every cost so
         far by more than the width of the range."""
         return self.loss(self.max) + 1
+
+    def shift(self, lowest_loss: float) -> float:
+        """By how much the range moves up for a context whose best action has this loss, as a share of its width: it has
+        room for a quarter of its width above that action, as far as there have been costs above the range."""
+        return max(0.0, min(lowest_loss + ROOM_ABOVE, self.loss(self.max)) - 1)

@@ -50,7 +50,7 @@ class Explanation:
     cost: NDArray[np.float64]  #: predicted by the step's model, in your unit; at most a width above the range
     bonus: NDArray[np.float64]  #: for exploration, as a share of the cost range
     optimistic_loss: NDArray[np.float64]  #: the cost mapped to [0, 1], minus the bonus, clipped to [0, 1]
-    cost_range: tuple[float, float]  #: the cost range in use; nan until it is known
+    cost_range: tuple[float, float]  #: the cost range of this decision; nan until it is known
     policy: NDArray[np.float64]  #: before each step, and in one more row after the last: the decision, before --epsilon
 
     @property
