@@ -34,7 +34,7 @@ EXPLORERS = (OURS, "FastCB", "AdaCB", "SquareCB, mapped", "SquareCB", "bag", "Re
 CHOICES = {
     OURS: "unless one of the rows below applies",
     "FastCB": "a decision must be as fast as SquareCB's, or costs come late",
-    "SquareCB, mapped": "slates",
+    "SquareCB, mapped": "for comparison: SquareCB with our scaling of costs",
     "SquareCB": "the learner is not linear (`--nn`, `--boosting`), or has `--l1` or `--l2`",
     "bag": "heavy-tailed costs with means of about 1 to 5",
     "epsilon-greedy": "VW's default, for comparison",

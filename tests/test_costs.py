@@ -322,6 +322,18 @@ def test_costs_that_are_all_beyond_the_one_limit_that_is_given_are_said_too(vw, 
     assert (result.stdout + result.stderr).count("above --cb_max_cost 0") == 1
 
 
+def test_a_cost_that_is_far_from_all_others_is_said_once(vw, tmp_path):
+    """One wrong cost spoils the range for a long time: the user must learn of it, and of what to do."""
+    usual = clicks(26, n=150)
+    wrong = relabel(clicks(27, n=2), lambda _: -9999.0)
+    result = vw(f"-d {write(tmp_path / 'data', [*usual, *wrong])} {OPO} -q sa")
+    message = result.stdout + result.stderr
+    assert message.count("The cost -9999 is far from the usual ones, -1 to 0. If it is wrong, set --cb_min_cost") == 1
+    limits = "--cb_min_cost -1 --cb_max_cost 0"
+    result = vw(f"-d {write(tmp_path / 'data', [*usual, *wrong])} {OPO} -q sa {limits}")
+    assert "far from" not in result.stdout + result.stderr
+
+
 def test_costs_that_grow_for_ever_change_the_range_a_bounded_number_of_times(vw, tmp_path):
     rounds = random_rounds(14, n=600)
     counter = iter(range(600))

@@ -313,3 +313,13 @@ def test_an_explorer_without_cb_explore_adf_is_refused(vw, tmp_path, explorer):
     result = vw(f"-d {write(tmp_path / 'data', random_rounds(1, n=2))} --quiet {explorer}", check=False)
     assert result.returncode != 0
     assert f"{explorer} needs --cb_explore_adf" in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("flag", ["--opo_paper", "--opo_eta 5", "--opo_budget 0"])
+@pytest.mark.parametrize("explorer", ["", "--squarecb"])
+def test_a_setting_without_its_explorer_is_refused(vw, tmp_path, explorer, flag):
+    """VW would play with another explorer, and say so in one line among many."""
+    data = write(tmp_path / "data", random_rounds(1, n=3))
+    result = vw(f"-d {data} --cb_explore_adf {explorer} {flag}", check=False)
+    assert result.returncode != 0
+    assert f"{flag.split()[0]} needs --opo_cmab: add it" in result.stdout + result.stderr

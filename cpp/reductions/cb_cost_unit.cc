@@ -156,9 +156,11 @@ private:
   opo_cmab::explorer_state _state;
   VW::io::logger _logger;
   bool _warned_of_cost = false;
+  bool _warned_of_far_cost = false;
 
   void show(VW::multi_ex& examples) const;
   void observe(float cost);
+  void warn_if_far_off(float cost);
 };
 
 void cb_cost_unit::show(VW::multi_ex& examples) const
@@ -196,6 +198,7 @@ void cb_cost_unit::learn(learner& base, VW::multi_ex& examples)
 void cb_cost_unit::observe(float cost)
 {
   if (!std::isfinite(cost)) { THROW("the cost " << cost << " is not finite: costs must be finite numbers"); }
+  warn_if_far_off(cost);
   _unit->observe(cost);
   const double clipped = _unit->range.clip(cost);
   if (_warned_of_cost || _unit->shows_costs || clipped == cost) { return; }
@@ -205,6 +208,21 @@ void cb_cost_unit::observe(float cost)
       _unit->raw ? "It is learnt as it is, and predictions are clipped to the limit: set both limits so that they hold "
                    "all costs."
                  : "It is clipped to the limit. Drop the flag to let the range adapt.");
+}
+
+/// One wrong cost, such as a sensor's -9999, spoils the range and the regression for a long time.
+void cb_cost_unit::warn_if_far_off(float cost)
+{
+  constexpr uint64_t USUAL_KNOWN = 100;  // costs
+  constexpr double FAR = 100.;           // times the width of the range
+  const auto& range = _unit->range;
+  if (_warned_of_far_cost || _unit->raw || range.save().count < USUAL_KNOWN || !range.known()) { return; }
+  if (std::abs(range.loss(cost)) < FAR) { return; }
+  _warned_of_far_cost = true;
+  _logger.err_warn(
+      "The cost {} is far from the usual ones, {} to {}. If it is wrong, set --cb_min_cost and "
+      "--cb_max_cost and learn again: costs beyond are clipped. Further such costs are not reported.",
+      cost, range.low(), range.high());
 }
 
 float cb_cost_unit::sensitivity(learner& base, VW::example& ec)

@@ -70,6 +70,12 @@ bool explorer_options::add_and_parse(option_group_definition& group, options_i& 
     {
       THROW("--" << flag << " needs --cb_explore_adf (or --ccb_explore_adf, --slates): add it");
     }
+    for (const auto& option : group.m_options)
+    {
+      const auto& name = option->m_name;
+      const bool its_own = name.compare(0, 4, "opo_") == 0 && name != flag;
+      if (its_own && options.was_supplied(name)) { THROW("--" << name << " needs --" << flag << ": add it"); }
+    }
     return false;
   }
   catch (const VW::vw_argument_invalid_value_exception&)

@@ -111,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     workspace.save(str(options.new))
     workspace.finish()
     print(f"{options.new} is ready: vw -i {options.new}")
+    print("Its decisions are random until it has learnt from two rounds with different costs.")
 
 
 if __name__ == "__main__":

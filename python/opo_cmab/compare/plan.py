@@ -29,7 +29,7 @@ def make_plan(log: Log, rounds: int | None, seed: int, vw: str) -> Plan:
     if most < FEWEST_ROUNDS:
         raise LogError(
             f"{', '.join(log.files)}: too short to compare explorers. Its probabilities go down to "
-            f"{log.smallest_probability():.3g}, so about one line in {least:.0f} can be accepted: about "
+            f"{log.smallest_probability():.3g}, so about one round in {least:.0f} can be accepted: about "
             f"{lines / least:.0f} of {lines} usable rounds. At least {FEWEST_ROUNDS} are needed; collect about "
             f"{math.ceil(100 * least):,} lines for 100."
         )
