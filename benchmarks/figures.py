@@ -33,14 +33,16 @@ EXPLORERS = (OURS, "FastCB", "AdaCB", "SquareCB, mapped", "SquareCB", "bag", "Re
 # The explorers that the README recommends, and when; OPOLearner and the best peer are added.
 CHOICES = {
     OURS: "unless one of the rows below applies",
-    "FastCB": "a decision must be as fast as SquareCB's, or costs come late",
+    "FastCB": "a decision must be as fast as SquareCB's",
     "SquareCB, mapped": "for comparison: SquareCB with our scaling of costs",
     "SquareCB": "the learner is not linear (`--nn`, `--boosting`), or has `--l1` or `--l2`",
     "bag": "heavy-tailed costs with means of about 1 to 5",
     "epsilon-greedy": "VW's default, for comparison",
 }
 LEARNER = "OPOLearner"
-LEARNER_CHOICE = "few features, no change, and Python is fast enough: an exact regression learns more from a round"
+LEARNER_CHOICE = (
+    "items known by dense features, and Python is fast enough: an exact regression learns more from a round"
+)
 PEER_CHOICE = "the best peer in Python, for comparison"
 # What a user would call the problems of each family.
 PROBLEMS = {
@@ -51,7 +53,7 @@ PROBLEMS = {
     "linear": "dense features, expected cost linear",
     "items": "items known by their features, others on offer each round",
     "many": "many actions that share no features",
-    "units": "costs in another unit (milliseconds)",
+    "units": "costs in another unit (euros)",
     "heavy": "heavy-tailed costs",
     "revenue": "rare sales of different value",
     "delayed": "costs come in batches",
