@@ -62,11 +62,12 @@ public:
       for (auto& stock : supplied(options, STOCK_EXPLORERS)) { explorers.push_back(stock); }
       if (explorers.size() > 1)
       {
-        THROW(
-            "--" << explorers[0] << " and --" << explorers[1]
-                 << " are both explorers: give only one of them. To start from a model of one of VW's explorers, "
-                    "convert it first: python -m opo_cmab.adopt OLD NEW (not possible for --bag, --cover, --synthcover "
-                    "and --rnd)");
+        const char* with_model = options.was_supplied("initial_regressor")
+            ? ". To start from a model of one of VW's explorers, convert it first: python -m opo_cmab.adopt OLD NEW "
+              "(not possible for --bag, --cover, --synthcover and --rnd)"
+            : "";
+        THROW("--" << explorers[0] << " and --" << explorers[1] << " are both explorers: give only one of them"
+                   << with_model);
       }
       _reduction_stack.erase(find(VW::reductions::cb_explore_adf_greedy_setup));
     }

@@ -298,6 +298,12 @@ void check_daemon(options_i& options, const VW::workspace& all)
   }
 }
 
+[[noreturn]] void refuse_both(const std::string& one, const std::string& other)
+{
+  THROW("--" << one << " and --" << other
+             << ": give only one of them. A model that is loaded (-i) has its own, and keeps it");
+}
+
 /// Sets what --opo_paper implies, and refuses what contradicts it.
 template <typename T>
 void imply(options_i& options, const std::string& flag, T& value, const T& implied)
@@ -384,7 +390,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
 
   if (paper)
   {
-    if (options.was_supplied("opo_scale")) { THROW("--opo_paper and --opo_scale: give only one of them"); }
+    if (options.was_supplied("opo_scale")) { refuse_both("opo_paper", "opo_scale"); }
     if (!options.was_supplied("opo_eta")) { eta = 100.f; }
     if (!options.was_supplied("opo_gamma")) { gamma = 0.1f; }
     imply(options, "opo_decay", decay, 1.f);
@@ -395,7 +401,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   {
     if (options.was_supplied(flag)) { bonuses.emplace_back(flag); }
   }
-  if (bonuses.size() > 1) { THROW("--" << bonuses[0] << " and --" << bonuses[1] << ": give only one of them"); }
+  if (bonuses.size() > 1) { refuse_both(bonuses[0], bonuses[1]); }
   const std::string bonus = !bonuses.empty() ? bonuses[0] : paper ? "opo_gamma" : "opo_scale";
   opo_cmab::require_nonnegative("--opo_eta", eta);
   opo_cmab::require_nonnegative("--opo_gamma", gamma);
