@@ -270,9 +270,9 @@ def test_a_loss_that_contradicts_the_model_is_refused(ours, tmp_path, loss):
 def test_another_explorer_than_the_model_s_is_refused(ours, tmp_path):
     model = tmp_path / "model"
     ours("--cb_explore_adf --squarecb", random_rounds(16, n=5), save=str(model))
-    with pytest.raises(RuntimeError, match="--fastcb and --squarecb are both explorers.*convert it first"):
+    with pytest.raises(RuntimeError, match=r"--fastcb and --squarecb are both explorers.*convert it first"):
         ours(f"-i {model} --fastcb", [])
-    with pytest.raises(RuntimeError, match="give only one of them$"):
+    with pytest.raises(RuntimeError, match=r"give only one of them$"):
         ours("--cb_explore_adf --fastcb --squarecb", [])
 
 
