@@ -31,7 +31,7 @@ def make_plan(log: Log, rounds: int | None, seed: int, vw: str) -> Plan:
             f"{', '.join(log.files)}: too short to compare explorers. Its probabilities go down to "
             f"{log.smallest_probability():.3g}, so about one round in {least:.0f} can be accepted: about "
             f"{lines / least:.0f} of {lines} usable rounds. At least {FEWEST_ROUNDS} are needed; collect about "
-            f"{math.ceil(100 * least):,} lines for 100."
+            f"{math.ceil(100 * least):,} rounds for 100."
         )
     if rounds is not None and not FEWEST_ROUNDS <= rounds <= most:
         raise LogError(f"rounds must be from {FEWEST_ROUNDS} to {most}, the most that this log allows: {rounds}")
