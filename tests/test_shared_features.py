@@ -21,9 +21,9 @@ EXPLORERS = ["--opo_cmab", "--fastcb", "--adacb"]
 LEFT_OUT = {
     "-q sa": CROSSED,
     "-q as": "-q as --ignore_linear s --noconstant",
-    "-q ::": "-q :: --ignore_linear s --noconstant",
+    "-q ::": "-q sa -q aa --ignore_linear s --noconstant",
     "-q ss -q sa --cubic sas": "-q sa --cubic ssa --ignore_linear s --noconstant",
-    "-q sa --cubic ssa --cubic sss": "-q sa --cubic ssa --cubic sss --ignore_linear s --noconstant",
+    "-q sa --cubic ssa --cubic sss": "-q sa --cubic ssa --ignore_linear s --noconstant",
     "-q sa --ftrl": f"{CROSSED} --ftrl",
     "-q sa --noconstant": CROSSED,
 }
@@ -77,6 +77,37 @@ def test_it_is_learnt_if_no_feature_tells_which_action_it_is(ours, stock):
     assert_equals_stock(ours, stock, rounds, "-q sa", "-q sa")
 
 
+def ids_only(rounds):
+    return with_features(rounds, lambda features: " " + features.split()[0])
+
+
+@pytest.mark.parametrize(
+    ("flags", "stock_flags"),
+    [
+        ("-q ::", CROSSED),
+        ("-q aa -q as", "-q as --ignore_linear s --noconstant"),
+        ("-q :: --cubic :::", "-q sa --cubic ssa --ignore_linear s --noconstant"),
+        ("-q sa --cubic asa", CROSSED),
+        ("--cubic asa --cubic ssa -q sa", "--cubic ssa -q sa --ignore_linear s --noconstant"),
+        (f"-q sa -q aa {LEARN}", "-q sa -q aa"),
+        ("-q sa -q aa --ignore_linear a", "-q sa -q aa --ignore_linear a"),
+    ],
+)
+def test_the_square_of_an_id_is_left_out(ours, stock, flags, stock_flags):
+    """It is the same feature once more. Where the id by itself is not learnt, its square is."""
+    assert_equals_stock(ours, stock, ids_only(random_rounds(25, n=40)), flags, stock_flags)
+
+
+def test_squares_are_learnt_from_the_first_action_with_more_than_an_id_on(ours):
+    rounds = ids_only(random_rounds(26, n=60))
+    rounds[30] = random_rounds(26, n=31)[30]
+    with_squares = f"{CROSSED} -q aa {LEARN}"
+    got, without, always = (ours(f"{OPO} {flags}", rounds) for flags in ("-q ::", CROSSED, with_squares))
+    assert got[:30] == without[:30]
+    assert got[31:] != without[31:]
+    assert got[:30] != always[:30]
+
+
 def with_tags(rounds, most):
     """Each action gets 1 to `most` tags for its id, always the same."""
     rng = np.random.default_rng(0)
@@ -121,18 +152,28 @@ def test_rounds_in_which_nothing_is_shared_decide_nothing(ours):
     assert ours(flags, rounds) == ours(f"{flags} --ignore_linear s", rounds)
 
 
-def learnt_by_itself(vw, tmp_path, rounds, flags):
-    """The features that have a weight without being crossed."""
+def learnt(vw, tmp_path, rounds, arguments):
+    """The namespaces and interactions that have weights."""
     inverted = tmp_path / "inverted"
-    vw(f"-d {write(tmp_path / 'data', rounds)} {OPO} {flags} --invert_hash {inverted}")
+    vw(f"-d {write(tmp_path / 'data', rounds)} {arguments} --invert_hash {inverted}")
     names = re.findall(r"^(\S+):\d+:", inverted.read_text(), re.MULTILINE)
-    return {name.split("^")[0] for name in names if "*" not in name}
+    return {"*".join(part.split("^")[0] for part in name.split("*")) for name in names}
 
 
 def test_rounds_of_one_action_before_all_others_do_not_have_shared_features_learnt(vw, tmp_path):
-    rounds = [*random_rounds(19, n=20, actions=(1, 1)), *random_rounds(20, n=20)]
-    assert learnt_by_itself(vw, tmp_path, rounds, "-q sa") == {"a"}
-    assert learnt_by_itself(vw, tmp_path, rounds, f"-q sa {LEARN}") == {"a", "s", "Constant"}
+    rounds = ids_only([*random_rounds(19, n=20, actions=(1, 1)), *random_rounds(20, n=20)])
+    assert learnt(vw, tmp_path, rounds, f"{OPO} -q sa") == {"a", "s*a"}
+    assert learnt(vw, tmp_path, rounds, f"{OPO} -q sa {LEARN}") == {"a", "s", "s*a", "Constant"}
+    assert learnt(vw, tmp_path, rounds, f"{OPO} -q aa -q sa") == {"a", "s*a"}
+
+
+def test_a_model_of_format_6_continues_to_learn_interactions_of_the_context(vw, tmp_path):
+    """It was trained with -q ::, and has weights of them: a new model has none."""
+    rounds, saved = random_rounds(27, n=20), tmp_path / "model"
+    old = f"-i {MODELS / 'v6-wildcard.model'}"
+    assert "s*s" in learnt(vw, tmp_path, rounds, f"{old} -f {saved}")
+    assert "s*s" in learnt(vw, tmp_path, rounds, f"-i {saved}")  # now of a later format
+    assert learnt(vw, tmp_path, rounds, f"{OPO} -q ::") == {"a", "a*a", "a*s"}
 
 
 def test_actions_that_all_have_the_same_features_do_not_make_these_shared(ours, stock):

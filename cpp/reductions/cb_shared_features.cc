@@ -25,10 +25,12 @@ namespace that is shared is crossed with one that identifies the actions, the cr
 A namespace identifies the actions if all of them have the same number of indicators there, features with the value 1:
 the weights of these can then make up for a constant. With one tag here and three there they could not.
 
+Interactions among shared namespaces (-q :: makes them) are left out too. So is the square of an id: it is the same
+feature once more, and would double its part of each step.
+
 There are two reductions. The one above cb_adf sees the actions of a round side by side. The one below
-generate_interactions sees each example with its interactions, and hides what is shared from the regression. It is the
-same as --ignore_linear (shared namespaces) --noconstant. An interaction among shared namespaces is left out too, but
-only if another one crosses just that with the actions.
+generate_interactions sees each example with its interactions, and hides from the regression what is left out. It is the
+same as --ignore_linear (shared namespaces) --noconstant, and fewer interactions.
 */
 
 using namespace VW::config;
@@ -46,24 +48,30 @@ bool same(const VW::features& a, const VW::features& b)
 }  // namespace
 
 constexpr uint8_t shared_features::VARIES;
+constexpr uint8_t shared_features::ONLY_AN_ID;
+constexpr uint8_t shared_features::NOTHING;
+constexpr uint8_t shared_features::ALL;
+constexpr uint8_t shared_features::MOST_INTERACTIONS;
 
 void shared_features::look_at(std::size_t ns, const VW::multi_ex& actions)
 {
   const auto& first = actions[0]->feature_space[ns];
   const auto differs = [&](const VW::example* action) { return !same(first, action->feature_space[ns]); };
-  if (_round.differing[ns] == 0)
+  if (_round.differing[ns] == 0 && std::any_of(actions.begin() + 1, actions.end(), differs))
   {
-    if (std::none_of(actions.begin() + 1, actions.end(), differs)) { return; }
     _round.differing[ns] = 1;
   }
+  if (_round.differing[ns] == 0 && !_round.undecided()) { return; }
   auto& indicators = _round.indicators[ns];
   for (const auto* action : actions)
   {
     if (indicators == VARIES) { return; }
     const auto& values = action->feature_space[ns].values;
     const auto own = std::count(values.begin(), values.end(), 1.f);
-    const bool as_before = indicators == 0 || indicators == own;
-    indicators = own > 0 && own < VARIES && as_before ? static_cast<uint8_t>(own) : VARIES;
+    const auto before = indicators == ONLY_AN_ID ? 1 : indicators;
+    if (own == 0 || own >= ONLY_AN_ID || (before != 0 && before != own)) { indicators = VARIES; }
+    else if (values.size() != 1) { indicators = static_cast<uint8_t>(own); }
+    else if (before == 0) { indicators = ONLY_AN_ID; }
   }
 }
 
@@ -103,15 +111,30 @@ bool shared_features::is_crossed(const term& shared, const interactions& terms, 
   return std::any_of(terms.begin(), terms.end(), crosses);
 }
 
+/// Whether the term has the id of the action twice, and the regression has the same with the id once.
+bool shared_features::repeats_an_id(const term& t, const interactions& terms) const
+{
+  const auto is_repeated = [&](VW::namespace_index ns)
+  { return _round.indicators[ns] == ONLY_AN_ID && std::count(t.begin(), t.end(), ns) > 1; };
+  const auto found = std::find_if(t.begin(), t.end(), is_repeated);
+  if (found == t.end()) { return false; }
+  term once = t;
+  once.erase(once.begin() + (found - t.begin()));
+  if (once.size() == 1) { return !_all.feature_tweaks_config.ignore_linear[once[0]]; }
+  return std::any_of(terms.begin(), terms.end(),
+      [&](const term& other)
+      { return other.size() == once.size() && std::is_permutation(once.begin(), once.end(), other.begin()); });
+}
+
 void shared_features::plan(const interactions& terms, bool learn)
 {
   if (_planned_terms != terms.size())
   {
     _planned_terms = terms.size();
     _leaves_out = false;
-    if (_round.learns_all == 0 && !can_do_without(terms)) { _round.learns_all = 1; }
+    if (_round.learns != ALL && !can_do_without(terms)) { _round.learns = ALL; }
   }
-  if (learn) { remembered.learns_all = _round.learns_all; }
+  if (learn) { remembered.learns = _round.learns; }
 }
 
 /// \return whether the regression can do without what the actions share. If there is something, it is left out.
@@ -120,16 +143,13 @@ bool shared_features::can_do_without(const interactions& terms)
   const auto& ignored = _all.feature_tweaks_config.ignore_linear;
   const auto& differing = _round.differing;
   const auto is_shared = [&](VW::namespace_index ns) { return differing[ns] == 0; };
-  // Until actions have differed somewhere, for example if there was only one in each round, any could be their ids.
-  const bool undecided = std::count(differing.begin(), differing.end(), 1) == 0;
+  const bool undecided = _round.undecided();  // any namespace could be the one that identifies the actions
   namespaces ids;
   bool ids_are_learnt = false;  // by themselves
   for (const auto ns : _seen)
   {
-    if (ns == VW::details::CONSTANT_NAMESPACE || (is_shared(ns) && !undecided) || _round.indicators[ns] == VARIES)
-    {
-      continue;
-    }
+    const bool may_identify = is_shared(ns) ? undecided : _round.indicators[ns] != VARIES;
+    if (ns == VW::details::CONSTANT_NAMESPACE || !may_identify) { continue; }
     ids.set(ns);
     ids_are_learnt |= !ignored[ns];
   }
@@ -144,12 +164,17 @@ bool shared_features::can_do_without(const interactions& terms)
     _ignore_linear[ns] = true;
     some = true;
   }
-  if (!some) { return true; }
+  const auto is_alone_crossed = [&](VW::namespace_index ns) { return is_crossed({ns}, terms, ids); };
   const auto is_left_out = [&](const term& t)
-  { return std::all_of(t.begin(), t.end(), is_shared) && is_crossed(t, terms, ids); };
+  {
+    if (repeats_an_id(t, terms)) { return true; }
+    if (!std::all_of(t.begin(), t.end(), is_shared)) { return false; }
+    const bool may_leave_out = !undecided && _round.learns != MOST_INTERACTIONS;
+    return is_crossed(t, terms, ids) || (may_leave_out && std::all_of(t.begin(), t.end(), is_alone_crossed));
+  };
   _kept.clear();
   std::remove_copy_if(terms.begin(), terms.end(), std::back_inserter(_kept), is_left_out);
-  _leaves_out = true;
+  _leaves_out = some || _kept.size() < terms.size();
   return true;
 }
 
@@ -184,7 +209,10 @@ using opo_cmab::without_shared;
 class cb_shared_features
 {
 public:
-  explicit cb_shared_features(shared_features& shared, bool saved) : _shared(shared), _saved(saved) {}
+  /// \param saved_version the format version of the state in the model being loaded; 0: none
+  cb_shared_features(shared_features& shared, uint32_t saved_version) : _shared(shared), _saved_version(saved_version)
+  {
+  }
 
   void predict(learner& base, VW::multi_ex& actions)
   {
@@ -201,12 +229,16 @@ public:
   /// The sections of the reductions above hold checksums of this one.
   void save_load(VW::io_buf& io, bool read, bool text)
   {
-    if (io.num_files() == 0 || text || (read && !_saved)) { return; }
+    if (io.num_files() == 0 || text || (read && _saved_version == 0)) { return; }
     auto* bytes = reinterpret_cast<char*>(&_shared.remembered);
     if (!read) { io.bin_write_fixed(bytes, sizeof(_shared.remembered)); }
     else if (io.bin_read_fixed(bytes, sizeof(_shared.remembered)) != sizeof(_shared.remembered))
     {
       THROW("the model file is cut short: use an intact copy, or train a new model");
+    }
+    else if (_saved_version == 6 && _shared.remembered.learns == shared_features::NOTHING)
+    {
+      _shared.remembered.learns = shared_features::MOST_INTERACTIONS;
     }
   }
 
@@ -217,7 +249,7 @@ public:
 
 private:
   shared_features& _shared;
-  const bool _saved;  ///< in the model being loaded
+  const uint32_t _saved_version;
 };
 
 void predict(cb_shared_features& data, learner& base, VW::multi_ex& actions) { data.predict(base, actions); }
@@ -282,7 +314,7 @@ std::shared_ptr<learner> VW::reductions::cb_shared_features_setup(VW::setup_base
   auto base = require_multiline(stack_builder.setup_base_learner());
   if (!opo_cmab::first_nonlinear(*base).empty()) { return base; }  // crossed features do not say the same there
   // A saved state is of format 6 or later here: models of earlier formats learn all.
-  return make_reduction_learner(VW::make_unique<cb_shared_features>(*parts.shared, parts.saved_state != 0), base, learn,
+  return make_reduction_learner(VW::make_unique<cb_shared_features>(*parts.shared, parts.saved_state), base, learn,
       predict, stack_builder.get_setupfn_name(cb_shared_features_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)
       .set_save_load(save_load)

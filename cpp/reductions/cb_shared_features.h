@@ -4,6 +4,7 @@
 #include "vw/core/multi_ex.h"
 #include "vw/core/vw_fwd.h"
 
+#include <algorithm>
 #include <array>
 #include <bitset>
 #include <cstddef>
@@ -33,16 +34,28 @@ public:
   bool leaves_out() const { return _leaves_out; }
 
   using namespaces = std::bitset<VW::NUM_NAMESPACES>;
+
+  // In place of a number of indicators:
   static constexpr uint8_t VARIES = 255;
+  static constexpr uint8_t ONLY_AN_ID = 254;  ///< each action had one feature, with the value 1
+
+  // What is learnt of that which actions share:
+  static constexpr uint8_t NOTHING = 0;
+  static constexpr uint8_t ALL = 1;
+  static constexpr uint8_t MOST_INTERACTIONS = 2;  ///< by models of format 6
+
   /// What rounds so far have shown. Saved as these bytes.
   class memory
   {
   public:
     std::array<uint8_t, VW::NUM_NAMESPACES> differing{};  ///< in some round, two actions had other features there
-    /// How many features with the value 1 each action had there, once actions differed; VARIES if not all had the same
-    /// number, or none.
+    /// How many features with the value 1 each action had there, once actions differed there or until they differ
+    /// anywhere; ONLY_AN_ID if there was nothing else; VARIES if not all had the same number, or none.
     std::array<uint8_t, VW::NUM_NAMESPACES> indicators{};
-    uint8_t learns_all = 0;  ///< 1: what actions share has been learnt, and will be
+    uint8_t learns = NOTHING;  ///< ALL: what actions share has been learnt, and will be
+
+    /// Whether actions have never differed, for example because there was only one in each round.
+    bool undecided() const { return std::find(differing.begin(), differing.end(), 1) == differing.end(); }
   };
   memory remembered;
 
@@ -64,6 +77,7 @@ private:
   void look_at(std::size_t ns, const VW::multi_ex& actions);
   bool can_do_without(const interactions& terms);
   static bool is_crossed(const term& shared, const interactions& terms, const namespaces& ids);
+  bool repeats_an_id(const term& t, const interactions& terms) const;
 };
 
 /// As long as it lives, the regression does not see what was planned to be left out.
