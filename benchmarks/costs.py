@@ -1,7 +1,7 @@
 """Costs in other units: the loss of explorers when the same data sets cost 0/1, -1/0, 0/100 or -50/50.
 
-No range is given, so our explorers learn it; for comparison, costs 0/1 also run with the right range. The sets become
-rounds as with --cbify, with separate features for each action. We do not use --cbify itself: it tells some explorers
+No range is given, so our explorers learn it; for comparison, costs 0/1 also run with the right range, and with one
+wrong cost after a third of the rounds. The sets become rounds as with --cbify, with separate features for each action. We do not use --cbify itself: it tells some explorers
 the range.
 
 Results: OUT/costs.md and OUT/costs.csv. The online problems with and without the range: python -m benchmarks.online.
@@ -25,6 +25,7 @@ from benchmarks.shared.tables import markdown
 
 UNITS = {"0/1": (0.0, 1.0), "-1/0": (-1.0, 0.0), "0/100": (0.0, 100.0), "-50/50": (-50.0, 50.0)}
 GIVEN = "0/1, range given"
+WRONG = "0/1, once -9999"
 EXPLORERS = {
     "OPO-CMAB": "--opo_cmab",
     "FastCB": "--fastcb",
@@ -54,6 +55,8 @@ def losses(dataset: Dataset, seed: int, explorers: Sequence[str]) -> list[Row]:
 
     def run(explorer: str, unit: str, right: float, wrong: float, flags: str = "") -> Row:
         problem = as_problem(dataset, seed, right, wrong)
+        if unit == WRONG:
+            problem.costs[dataset.rows // 3] = np.full(dataset.actions, -9999.0)
         bandit = VWBandit(f"--cb_explore_adf {EXPLORERS[explorer]} {flags}", problem, seed)
         _, paid = play(problem, bandit, seed)
         wrong_share = float(np.mean(paid == wrong))
@@ -64,6 +67,7 @@ def losses(dataset: Dataset, seed: int, explorers: Sequence[str]) -> list[Row]:
             for unit, (right, wrong) in UNITS.items():
                 yield run(explorer, unit, right, wrong)
             yield run(explorer, GIVEN, 0, 1, "--cb_min_cost 0 --cb_max_cost 1")
+            yield run(explorer, WRONG, 0, 1)
 
     return list(runs())
 
@@ -76,7 +80,7 @@ def report(results: pd.DataFrame, place: Row) -> str:
         f"{place['machine']}, {place['cores']} cores, {place['date']}. {place['versions']}.",
         "",
         f"Mean share of wrong classes over {results['dataset'].nunique()} data sets, runs of each: "
-        f"{results['seed'].nunique()}. No range is given but in the last column.",
+        f"{results['seed'].nunique()}. No range is given unless the column says so.",
         "",
         *markdown(
             ["explorer", *means.columns], [[str(name), *(f"{x:.4f}" for x in row)] for name, row in means.iterrows()]

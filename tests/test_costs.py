@@ -50,17 +50,17 @@ class Mapping:
         self.sign, self.labels, self.ranges = 1.0, [], []  # the range after each round
         now = CostRange(low, high)
         for cost in costs:
-            was_known, first = now.known, now.max
+            was_known, first, counts_as = now.known, now.max, now.tame(cost)
             now.observe(cost)
             if now.known and not was_known:
                 self.sign = -1.0 if np.isfinite(first) and now.max > first else 1.0
             if not now.known:
                 label = 1.0 if logistic else 0.75
             elif logistic:
-                loss = np.clip(now.loss(cost), 0, 1)
+                loss = np.clip(now.loss(counts_as), 0, 1)
                 label = loss if self.sign > 0 else 1 - loss
             else:
-                label = self.sign * (now.loss(cost) - now.start)
+                label = self.sign * (now.loss(counts_as) - now.start)
             self.labels.append(label)
             self.ranges.append(copy.copy(now))
 
@@ -322,15 +322,84 @@ def test_costs_that_are_all_beyond_the_one_limit_that_is_given_are_said_too(vw, 
     assert (result.stdout + result.stderr).count("above --cb_max_cost 0") == 1
 
 
-def test_a_cost_that_is_far_from_all_others_is_said_once(vw, tmp_path):
-    """One wrong cost spoils the range for a long time: the user must learn of it, and of what to do."""
-    usual = clicks(26, n=150)
-    wrong = relabel(clicks(27, n=2), lambda _: -9999.0)
-    result = vw(f"-d {write(tmp_path / 'data', [*usual, *wrong])} {OPO} -q sa")
+def with_costs(rounds, costs):
+    """The rounds with other costs: by round."""
+    return [relabel([lines], lambda cost, t=t: costs.get(t, cost))[0] for t, lines in enumerate(rounds)]
+
+
+@pytest.mark.parametrize("explorer", [*EXPLORERS, f"--opo_cmab {LOGISTIC}", "--squarecb --cb_cost_unit range"])
+@pytest.mark.parametrize(("wrong", "nearest"), [(-9999.0, -1.0), (1e6, 0.0)])
+def test_a_wrong_cost_counts_as_the_nearest_right_one(ours, explorer, wrong, nearest):
+    rounds, arguments = clicks(26, n=120), f"--cb_explore_adf {explorer} -q sa"
+    got = ours(arguments, with_costs(rounds, {40: wrong, 90: wrong}))
+    assert got == ours(arguments, with_costs(rounds, {40: nearest, 90: nearest}))
+    if "range" not in explorer:
+        limits = "--cb_min_cost -10000 --cb_max_cost 1e6"  # it is right
+        assert got != ours(f"{arguments} {limits}", with_costs(rounds, {40: wrong, 90: wrong}))
+
+
+@pytest.mark.parametrize("logistic", [False, True], ids=["squared", "logistic"])
+def test_three_strange_costs_soon_after_each_other_are_right(ours, stock, logistic):
+    """The third and those after it are learnt, clipped at ten times the spread of all before."""
+    rounds = with_costs(clicks(28, n=60), dict.fromkeys([30, 35, 40, 45, 50], -500.0))
+    mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, CROSSED, logistic)
+    assert [r.min for r in mapping.ranges[30:51:5]] == [-1, -1, -11, -121, -500]
+    got = ours(f"{OPO} -q sa {LOGISTIC if logistic else ''}", rounds)
+    for t, predictions in enumerate(stock(arguments, mapped, every_model=True)):
+        if mapping.known(t):
+            assert_allclose(got[t], policies(mapping.losses(predictions), **SETTINGS)[-1], atol=1e-4)
+
+
+@pytest.mark.parametrize("split", [31, 36, 41, 46])
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_a_saved_model_remembers_strange_costs(ours, tmp_path, explorer, split):
+    rounds = with_costs(clicks(28, n=60), dict.fromkeys([30, 35, 40, 45, 50], -500.0))
+    arguments, model = f"--cb_explore_adf {explorer} -q sa", str(tmp_path / "model")
+    first = ours(arguments, rounds[:split], save=model)
+    assert first + ours(f"-i {model}", rounds[split:]) == ours(arguments, rounds)
+
+
+def test_strange_costs_long_after_each_other_stay_strange():
+    costs = [-float(t % 3 == 0) for t in range(1000)]
+    costs[100::150] = [-9999.0] * len(costs[100::150])
+    assert learnt_range(costs).min == -1
+    costs[100:103] = [-9999.0] * 3
+    assert learnt_range(costs).min < -1
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        [0.0] * 50 + [-9999.0],  # the first cost that differs
+        [0.0, -1.0] * 9 + [-9999.0],  # too soon to tell
+        [0.0, -1.0] * 50 + [-11.0],  # ten times the spread beyond
+    ],
+)
+def test_a_cost_is_not_strange_before_the_usual_ones_are_known(costs):
+    assert learnt_range(costs).min == costs[-1]
+
+
+def test_a_cost_within_the_limits_that_are_given_is_never_strange():
+    clicks_and_sales = [0.0, -1.0] * 50 + [-50.0]
+    assert learnt_range(clicks_and_sales, lower_limit=-50.0).min == -50
+    assert learnt_range(clicks_and_sales).min == -1
+
+
+def test_raw_costs_are_learnt_however_strange(ours):
+    """They are what VW learns."""
+    rounds = with_costs(clicks(29, n=50), {30: -9999.0})
+    raw = f"{OPO} -q sa --cb_cost_unit raw"
+    assert ours(raw, rounds)[31:] != ours(raw, with_costs(rounds, {30: -1.0}))[31:]
+
+
+def test_a_strange_cost_is_said_once(vw, tmp_path):
+    """The user must learn of it: a cost that is right counts less than it should."""
+    rounds = with_costs(clicks(26, n=150), {100: -9999.0, 140: -9999.0})
+    result = vw(f"-d {write(tmp_path / 'data', rounds)} {OPO} -q sa")
     message = result.stdout + result.stderr
-    assert message.count("The cost -9999 is far from the usual ones, -1 to 0. If it is wrong, set --cb_min_cost") == 1
+    assert message.count("The cost -9999 is far from all costs so far, -1 to 0: it counts as -1, unless") == 1
     limits = "--cb_min_cost -1 --cb_max_cost 0"
-    result = vw(f"-d {write(tmp_path / 'data', [*usual, *wrong])} {OPO} -q sa {limits}")
+    result = vw(f"-d {write(tmp_path / 'data', rounds)} {OPO} -q sa {limits}")
     assert "far from" not in result.stdout + result.stderr
 
 
@@ -377,11 +446,11 @@ def test_clicks_that_are_not_rare_have_the_range_of_their_costs(rate):
 
 def test_a_few_outliers_leave_the_range_to_the_usual_costs():
     usual = np.random.default_rng(0).uniform(1, 3, size=1000)
-    usual[[100, 500]] = 400.0
+    usual[[100, 500]] = 20.0
     found = learnt_range(usual)
-    assert found.max == 400
-    assert found.high < 50
-    assert found.start < 0.1  # a quarter of the range would look worse than all costs but two
+    assert found.max == 20
+    assert found.high < 5
+    assert found.start < 0.2  # a quarter of the range would look worse than all costs but two
     assert learnt_range(usual, upper_limit=1000.0).high == found.high  # a limit is not the range
 
 

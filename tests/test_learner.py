@@ -265,6 +265,15 @@ def test_the_unit_of_the_costs_does_not_matter(settings):
     assert costs.min() <= low < high <= costs.max()
 
 
+@pytest.mark.parametrize("settings", [{}, {"oracle": DecisionTreeRegressor(max_depth=3, random_state=0)}])
+def test_a_wrong_cost_counts_as_the_nearest_right_one(settings):
+    x, actions, costs = problem(80, joint=False)
+    wrong = costs.copy()
+    wrong[40], costs[40] = -9999, costs[:40].min()
+    got = learnt(make(False, **settings), x, actions, wrong)
+    assert (got.predict_proba(x) == learnt(make(False, **settings), x, actions, costs).predict_proba(x)).all()
+
+
 def test_it_is_uniform_until_two_different_costs_are_seen():
     x, actions, _ = problem(10, joint=False)
     learner = learnt(make(False), x, actions, np.full(10, -5.0))

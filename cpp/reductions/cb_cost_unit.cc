@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 /*
@@ -41,12 +42,14 @@ namespace
 constexpr double FIRST_LABEL = 0.75;
 }  // namespace
 
-void cost_unit::observe(double cost)
+double cost_unit::observe(double cost)
 {
+  const double tamed = range.tame(cost);
   const bool was_known = range.known();
   const double first_cost = range.max();
   range.observe(cost);
   if (!was_known && range.known()) { negative = std::isfinite(first_cost) && range.max() > first_cost; }
+  return raw ? cost : tamed;
 }
 
 float cost_unit::label(double cost) const
@@ -159,8 +162,8 @@ private:
   bool _warned_of_far_cost = false;
 
   void show(VW::multi_ex& examples) const;
-  void observe(float cost);
-  void warn_if_far_off(float cost);
+  double observe(float cost);
+  void warn_if_far(float cost, double counts_as);
 };
 
 void cb_cost_unit::show(VW::multi_ex& examples) const
@@ -188,41 +191,39 @@ void cb_cost_unit::learn(learner& base, VW::multi_ex& examples)
       });
   if (observed != nullptr)
   {
-    observe(cost);
-    observed->cost = _unit->label(cost);
+    observed->cost = _unit->label(observe(cost));
   }
   base.learn(examples);
   if (base.learn_returns_prediction) { show(examples); }
 }
 
-void cb_cost_unit::observe(float cost)
+/// \return what the cost counts as
+double cb_cost_unit::observe(float cost)
 {
   if (!std::isfinite(cost)) { THROW("the cost " << cost << " is not finite: costs must be finite numbers"); }
-  warn_if_far_off(cost);
-  _unit->observe(cost);
-  const double clipped = _unit->range.clip(cost);
-  if (_warned_of_cost || _unit->shows_costs || clipped == cost) { return; }
+  const auto& range = _unit->range;
+  const double clipped = range.clip(cost);
+  warn_if_far(cost, range.tame(cost));
+  const double counts_as = _unit->observe(cost);
+  if (_warned_of_cost || _unit->shows_costs || clipped == cost) { return counts_as; }
   _warned_of_cost = true;
   _logger.err_warn("The cost {} is {} {}. {} Further such costs are not reported.", cost,
       cost > clipped ? "above --cb_max_cost" : "below --cb_min_cost", clipped,
       _unit->raw ? "It is learnt as it is, and predictions are clipped to the limit: set both limits so that they hold "
                    "all costs."
                  : "It is clipped to the limit. Drop the flag to let the range adapt.");
+  return counts_as;
 }
 
-/// One wrong cost, such as a sensor's -9999, spoils the range and the regression for a long time.
-void cb_cost_unit::warn_if_far_off(float cost)
+void cb_cost_unit::warn_if_far(float cost, double counts_as)
 {
-  constexpr uint64_t USUAL_KNOWN = 100;  // costs
-  constexpr double FAR = 100.;           // times the width of the range
   const auto& range = _unit->range;
-  if (_warned_of_far_cost || _unit->raw || range.save().count < USUAL_KNOWN || !range.known()) { return; }
-  if (std::abs(range.loss(cost)) < FAR) { return; }
+  if (_warned_of_far_cost || counts_as == range.clip(cost)) { return; }
   _warned_of_far_cost = true;
   _logger.err_warn(
-      "The cost {} is far from the usual ones, {} to {}. If it is wrong, set --cb_min_cost and "
-      "--cb_max_cost and learn again: costs beyond are clipped. Further such costs are not reported.",
-      cost, range.low(), range.high());
+      "The cost {} is far from all costs so far, {} to {}: it counts as {}, unless more such costs come soon. If such "
+      "costs are right, set --cb_min_cost and --cb_max_cost so that they hold them. Further ones are not reported.",
+      cost, range.min(), range.max(), counts_as);
 }
 
 float cb_cost_unit::sensitivity(learner& base, VW::example& ec)
@@ -244,6 +245,12 @@ public:
   opo_cmab::cost_range::state range;
   uint64_t negative;
 };
+
+/// Models of formats 5 and 6 lack the last number of the range.
+void add_strange(std::string& bytes)
+{
+  bytes.insert(std::min(bytes.size(), offsetof(saved_unit, negative) - sizeof(double)), sizeof(double), '\0');
+}
 
 /// The state in models of format 4, where the limits were the range.
 class saved_unit_4
@@ -304,6 +311,7 @@ void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
   saved_unit saved = {};
   saved_unit_4 old = {};
   const bool is_old = _state.saved_version() == 4;
+  if (_state.saved_version() == 5 || _state.saved_version() == 6) { add_strange(bytes); }
   if (is_old ? !copy_from(bytes, old) : !copy_from(bytes, saved)) { _state.throw_damaged("its size is wrong"); }
   if (is_old) { saved = upgrade(old); }
   _unit->negative = saved.negative != 0;
@@ -441,6 +449,7 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
   }
   auto unit = VW::make_unique<cost_unit>();
   unit->raw = unit_name == "raw";
+  unit->range.tames = !unit->raw;
   unit->logistic = all.loss_config.loss->get_type() == "logistic";
   unit->shows_costs = unit->raw && !ours;
   if (!options.was_supplied("cb_adf")) { THROW("--cb_cost_unit needs --cb_explore_adf or --cb_adf: add one of them"); }

@@ -40,7 +40,8 @@ public:
   bool known() const { return raw ? range.least() < range.most() : range.known(); }
 
   /// Learns the range.
-  void observe(double cost);
+  /// \return what the cost counts as
+  double observe(double cost);
   float label(double cost) const;
   /// The loss, or cost, that the explorer sees for a score.
   float seen(float score) const;

@@ -225,9 +225,9 @@ class OPOLearner:
             raise ValueError(f"cost must be one finite number: {cost!r}")
         model, features = (int(chosen), x[0]) if self.actions else (0, x[int(chosen)])
         past = self._past or self._no_past(np.shape(context)[-1])
-        paid = self._range.clip(paid)
-        unit = self._range.unit(paid)
-        commit = past.learn(model, features, unit.label(paid))  # nothing after this line can fail
+        counts_as = self._range.tame(paid)
+        unit = self._range.unit(counts_as)
+        commit = past.learn(model, features, unit.label(counts_as))  # nothing after this line can fail
 
         self._past, self._features = past, np.shape(context)[-1]
         self._add_round()
@@ -236,7 +236,7 @@ class OPOLearner:
             self._now[model] = number
         was_known = self._range.known
         self._range.observe(paid)
-        if self._range.known and (relabelling := unit.map_to(self._range.unit(paid))) != (1, 0):
+        if self._range.known and (relabelling := unit.map_to(self._range.unit(counts_as))) != (1, 0):
             # Before the range is known nothing is predicted: past predictors of that time stay at the start.
             self._now = past.relabel(*relabelling, past_too=was_known)
 
