@@ -275,6 +275,35 @@ def test_the_metrics_say_whether_they_are_left_out(vw, tmp_path, flags, expected
     assert json.loads(metrics.read_text())["cb_shared_features"]["cb_leaves_out_shared_features"] is expected
 
 
+NOT_CROSSED = "No interaction (-q) crosses the features of the context with those of the actions"
+
+
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_who_forgets_to_cross_the_context_with_the_actions_is_told_once(vw, tmp_path, explorer):
+    data = write(tmp_path / "data", random_rounds(23, n=10))
+    result = vw(f"-d {data} --cb_explore_adf {explorer}")
+    message = result.stdout + result.stderr
+    assert message.count(NOT_CROSSED) == 1
+    assert "Add -q sa or -q ::." in message
+
+
+@pytest.mark.parametrize(
+    ("flags", "change"),
+    [
+        ("-q sa", lambda lines: lines),
+        ("-q ::", lambda lines: lines),
+        ("--cubic ssa", lambda lines: lines),
+        ("-t", lambda lines: lines),
+        ("", lambda lines: lines[1:]),  # there is no context
+        ("", lambda lines: [lines[0], next(line for line in lines if line[0].isdigit())]),  # there is no choice
+    ],
+)
+def test_who_crosses_them_or_has_nothing_to_cross_is_not_told(vw, tmp_path, flags, change):
+    data = write(tmp_path / "data", [change(lines) for lines in random_rounds(23, n=10)])
+    result = vw(f"-d {data} {OPO} {flags}")
+    assert NOT_CROSSED not in result.stdout + result.stderr
+
+
 def test_automl_tries_other_interactions_in_each_of_its_models(vw, tmp_path):
     """They are as many in each: what is left out must not depend on their number alone."""
     rounds = [[f"{lines[0]} |t t{t % 3}", *lines[1:]] for t, lines in enumerate(random_rounds(17, n=200))]

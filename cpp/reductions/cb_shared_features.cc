@@ -13,6 +13,7 @@
 #include "vw/core/setup_base.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 #include <utility>
 
@@ -134,7 +135,33 @@ void shared_features::plan(const interactions& terms, bool learn)
     _leaves_out = false;
     if (_round.learns != ALL && !can_do_without(terms)) { _round.learns = ALL; }
   }
-  if (learn) { remembered.learns = _round.learns; }
+  if (!learn) { return; }
+  remembered.learns = _round.learns;
+  if (_round.learns == ALL && !_looked_for_crossed && !_round.undecided()) { warn_if_nothing_is_crossed(terms); }
+}
+
+/// Users forget -q, and then wonder why every context gets the same action.
+void shared_features::warn_if_nothing_is_crossed(const interactions& terms)
+{
+  _looked_for_crossed = true;
+  std::string shared;
+  std::string own;
+  for (const auto ns : _seen)
+  {
+    if (ns == VW::details::CONSTANT_NAMESPACE) { continue; }
+    (_round.differing[ns] == 0 ? shared : own) += static_cast<char>(ns);
+  }
+  const auto crosses_both = [&](const term& t)
+  {
+    const auto is_shared = [&](VW::namespace_index ns) { return _round.differing[ns] == 0; };
+    return std::any_of(t.begin(), t.end(), is_shared) && !std::all_of(t.begin(), t.end(), is_shared);
+  };
+  if (shared.empty() || own.empty() || std::any_of(terms.begin(), terms.end(), crosses_both)) { return; }
+  const bool have_letters = std::isalnum(shared[0]) != 0 && std::isalnum(own[0]) != 0;
+  _all.logger.err_warn(
+      "No interaction (-q) crosses the features of the context with those of the actions, so the context cannot change "
+      "which action looks best. Add {}-q ::.",
+      have_letters ? std::string("-q ") + shared[0] + own[0] + " or " : "");
 }
 
 /// \return whether the regression can do without what the actions share. If there is something, it is left out.

@@ -70,6 +70,7 @@ private:
   static constexpr std::size_t NOT_PLANNED = SIZE_MAX;
   std::size_t _planned_terms = NOT_PLANNED;  ///< VW may generate interactions while it goes through the actions
   bool _leaves_out = false;
+  bool _looked_for_crossed = false;
   // If it leaves out:
   std::array<bool, VW::NUM_NAMESPACES> _ignore_linear{};
   interactions _kept;
@@ -78,6 +79,7 @@ private:
   bool can_do_without(const interactions& terms);
   static bool is_crossed(const term& shared, const interactions& terms, const namespaces& ids);
   bool repeats_an_id(const term& t, const interactions& terms) const;
+  void warn_if_nothing_is_crossed(const interactions& terms);
 };
 
 /// As long as it lives, the regression does not see what was planned to be left out.
