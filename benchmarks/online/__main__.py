@@ -1,8 +1,8 @@
 """Explorers on online problems with exact regret: VW's at their defaults, and peers from their own packages.
 
-The problems belong to 15 families (docs/online.md), each in seven variants with different parameters and seeds:
-defaults are chosen on the splits "choose", "seen", "reported", "former", "shown" and "published", and reported on
-"report". The measure is the regret share: 0 is perfect, 1 is playing at random.
+The problems belong to 15 families (docs/online.md), each in eight variants with different parameters and seeds:
+defaults are chosen on the splits "choose", "seen", "reported", "former", "shown", "published" and "printed", and
+reported on "report". The measure is the regret share: 0 is perfect, 1 is playing at random.
 
 Results, in OUT: online.md, online.csv, online.tex and online.svg, and its data, online-curves.csv;
 by_family.csv and .tex; runs.jsonl, a line for each finished run. After a kill, the same command resumes.

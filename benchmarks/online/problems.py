@@ -1,9 +1,9 @@
 """The online problems: families of contextual bandits whose expected costs are known, so that regret is exact.
 
-Each family has seven variants with different parameters and seeds. Defaults may be chosen on "choose", and on "seen",
-"reported", "former", "shown" and "published", which reported earlier versions and have been looked at since. Nobody
-looks at "report" before the defaults are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless the
-family is about something else.
+Each family has eight variants with different parameters and seeds. Defaults may be chosen on "choose", and on "seen",
+"reported", "former", "shown", "published" and "printed", which reported earlier versions and have been looked at since.
+Nobody looks at "report" before the defaults are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless
+the family is about something else.
 """
 
 import zlib
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from benchmarks.shared.bandit import Array, Problem
 
 Params = dict[str, Any]
-Split = Literal["choose", "seen", "reported", "former", "shown", "published", "report"]
-SPLITS: tuple[Split, ...] = ("choose", "seen", "reported", "former", "shown", "published", "report")
+Split = Literal["choose", "seen", "reported", "former", "shown", "published", "printed", "report"]
+SPLITS: tuple[Split, ...] = ("choose", "seen", "reported", "former", "shown", "published", "printed", "report")
 VERSION = 1  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
 
 
@@ -209,6 +209,7 @@ class Family:
     former: Params
     shown: Params
     published: Params
+    printed: Params
     report: Params
     other_unit: bool = False  # costs go beyond [-1, 1]
 
@@ -227,7 +228,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 2500, "users": 3, "times": 3, "articles": 12},
         shown={"rounds": 2200, "users": 5, "times": 2, "articles": 11},
         published={"rounds": 2400, "users": 6, "times": 2, "articles": 14},
-        report={"rounds": 2300, "users": 4, "times": 3, "articles": 13},
+        printed={"rounds": 2300, "users": 4, "times": 3, "articles": 13},
+        report={"rounds": 2000, "users": 2, "times": 2, "articles": 14},
     ),
     "change": Family(
         "change half way",
@@ -238,7 +240,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 3000, "users": 3, "times": 2, "articles": 9, "changes": True},
         shown={"rounds": 2600, "users": 4, "times": 2, "articles": 10, "changes": True},
         published={"rounds": 2800, "users": 5, "times": 2, "articles": 12, "changes": True},
-        report={"rounds": 2700, "users": 3, "times": 3, "articles": 11, "changes": True},
+        printed={"rounds": 2700, "users": 3, "times": 3, "articles": 11, "changes": True},
+        report={"rounds": 2000, "users": 3, "times": 2, "articles": 6, "changes": True},
     ),
     "noisy": Family(
         "noisy clicks",
@@ -249,7 +252,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 3000, "users": 5, "articles": 8, "best": 0.5, "others": [0.2, 0.3]},
         shown={"rounds": 2800, "users": 7, "articles": 5, "best": 0.65, "others": [0.35, 0.45]},
         published={"rounds": 2600, "users": 5, "articles": 7, "best": 0.6, "others": [0.2, 0.4]},
-        report={"rounds": 2700, "users": 6, "articles": 6, "best": 0.55, "others": [0.3, 0.4]},
+        printed={"rounds": 2700, "users": 6, "articles": 6, "best": 0.55, "others": [0.3, 0.4]},
+        report={"rounds": 2000, "users": 6, "articles": 7, "best": 0.6, "others": [0.3, 0.4]},
     ),
     "rare": Family(
         "rare clicks, 1 to 15 %",
@@ -260,7 +264,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 4000, "users": 3, "articles": 5, "best": 0.08, "others": [0.01, 0.03]},
         shown={"rounds": 3500, "users": 2, "articles": 7, "best": 0.11, "others": [0.02, 0.05]},
         published={"rounds": 4000, "users": 2, "articles": 6, "best": 0.09, "others": [0.01, 0.04]},
-        report={"rounds": 3600, "users": 3, "articles": 7, "best": 0.13, "others": [0.01, 0.07]},
+        printed={"rounds": 3600, "users": 3, "articles": 7, "best": 0.13, "others": [0.01, 0.07]},
+        report={"rounds": 4000, "users": 4, "articles": 8, "best": 0.12, "others": [0.01, 0.05]},
     ),
     "linear": Family(
         "linear, costs 0/1",
@@ -271,7 +276,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 2500, "features": 10, "actions": 3},
         shown={"rounds": 2200, "features": 7, "actions": 5},
         published={"rounds": 2400, "features": 9, "actions": 4},
-        report={"rounds": 2300, "features": 6, "actions": 6},
+        printed={"rounds": 2300, "features": 6, "actions": 6},
+        report={"rounds": 2500, "features": 9, "actions": 5},
     ),
     "items": Family(
         "items with features",
@@ -282,7 +288,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 2500, "topics": 6, "catalogue": 50, "fewest": 4, "most": 12, "rate": 0.65},
         shown={"rounds": 2300, "topics": 5, "catalogue": 40, "fewest": 3, "most": 10, "rate": 0.75},
         published={"rounds": 2400, "topics": 7, "catalogue": 70, "fewest": 5, "most": 9, "rate": 0.7},
-        report={"rounds": 2400, "topics": 6, "catalogue": 55, "fewest": 4, "most": 8, "rate": 0.75},
+        printed={"rounds": 2400, "topics": 6, "catalogue": 55, "fewest": 4, "most": 8, "rate": 0.75},
+        report={"rounds": 2500, "topics": 6, "catalogue": 45, "fewest": 3, "most": 10, "rate": 0.75},
     ),
     "many": Family(
         "many actions",
@@ -293,7 +300,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 3000, "users": 4, "articles": 40, "best": 0.7, "others": [0.1, 0.3]},
         shown={"rounds": 2600, "users": 3, "articles": 60, "best": 0.75, "others": [0.1, 0.4]},
         published={"rounds": 2800, "users": 2, "articles": 70, "best": 0.7, "others": [0.05, 0.35]},
-        report={"rounds": 2700, "users": 3, "articles": 45, "best": 0.75, "others": [0.1, 0.35]},
+        printed={"rounds": 2700, "users": 3, "articles": 45, "best": 0.75, "others": [0.1, 0.35]},
+        report={"rounds": 2000, "users": 3, "articles": 50, "best": 0.75, "others": [0.05, 0.35]},
     ),
     "units": Family(
         "another unit",
@@ -304,7 +312,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 2500, "users": 3, "articles": 8, "low": 1000, "high": 5000, "noise": 700},
         shown={"rounds": 2300, "users": 4, "articles": 6, "low": 2, "high": 25, "noise": 4},
         published={"rounds": 2400, "users": 6, "articles": 5, "low": 300, "high": 2000, "noise": 300},
-        report={"rounds": 2500, "users": 5, "articles": 7, "low": 1, "high": 9, "noise": 1.5},
+        printed={"rounds": 2500, "users": 5, "articles": 7, "low": 1, "high": 9, "noise": 1.5},
+        report={"rounds": 2000, "users": 5, "articles": 5, "low": 2, "high": 25, "noise": 4},
         other_unit=True,
     ),
     "heavy": Family(
@@ -316,7 +325,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 2500, "users": 3, "articles": 5, "shape": 2.8},
         shown={"rounds": 2300, "users": 4, "articles": 4, "shape": 2.6},
         published={"rounds": 2400, "users": 3, "articles": 6, "shape": 2.4},
-        report={"rounds": 2500, "users": 4, "articles": 5, "shape": 2.7},
+        printed={"rounds": 2500, "users": 4, "articles": 5, "shape": 2.7},
+        report={"rounds": 2500, "users": 4, "articles": 4, "shape": 2.8},
         other_unit=True,
     ),
     "revenue": Family(
@@ -328,7 +338,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 3500, "users": 3, "articles": 4, "rates": [0.01, 0.12], "values": [10, 200]},
         shown={"rounds": 3200, "users": 2, "articles": 5, "rates": [0.02, 0.14], "values": [5, 60]},
         published={"rounds": 3400, "users": 3, "articles": 6, "rates": [0.02, 0.13], "values": [15, 120]},
-        report={"rounds": 3300, "users": 2, "articles": 5, "rates": [0.02, 0.11], "values": [8, 90]},
+        printed={"rounds": 3300, "users": 2, "articles": 5, "rates": [0.02, 0.11], "values": [8, 90]},
+        report={"rounds": 3300, "users": 3, "articles": 4, "rates": [0.02, 0.1], "values": [10, 200]},
         other_unit=True,
     ),
     "delayed": Family(
@@ -340,7 +351,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 2400, "users": 3, "articles": 6, "best": 0.6, "others": [0.2, 0.35], "batch": 120},
         shown={"rounds": 2700, "users": 4, "articles": 4, "best": 0.7, "others": [0.3, 0.45], "batch": 90},
         published={"rounds": 2600, "users": 3, "articles": 5, "best": 0.55, "others": [0.25, 0.35], "batch": 110},
-        report={"rounds": 2500, "users": 4, "articles": 5, "best": 0.65, "others": [0.3, 0.4], "batch": 100},
+        printed={"rounds": 2500, "users": 4, "articles": 5, "best": 0.65, "others": [0.3, 0.4], "batch": 100},
+        report={"rounds": 2700, "users": 4, "articles": 5, "best": 0.6, "others": [0.3, 0.45], "batch": 80},
     ),
     "words": Family(
         "sparse words",
@@ -351,7 +363,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 4000, "vocabulary": 80, "length": 6, "articles": 5},
         shown={"rounds": 3500, "vocabulary": 70, "length": 4, "articles": 5},
         published={"rounds": 3600, "vocabulary": 90, "length": 5, "articles": 6},
-        report={"rounds": 3400, "vocabulary": 50, "length": 5, "articles": 5},
+        printed={"rounds": 3400, "vocabulary": 50, "length": 5, "articles": 5},
+        report={"rounds": 3600, "vocabulary": 90, "length": 6, "articles": 5},
     ),
     "few": Family(
         "few rounds",
@@ -362,7 +375,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 150, "users": 2, "articles": 4, "best": 0.75, "others": [0.2, 0.3]},
         shown={"rounds": 130, "users": 3, "articles": 4, "best": 0.85, "others": [0.1, 0.3]},
         published={"rounds": 140, "users": 2, "articles": 5, "best": 0.8, "others": [0.15, 0.3]},
-        report={"rounds": 120, "users": 3, "articles": 4, "best": 0.8, "others": [0.1, 0.25]},
+        printed={"rounds": 120, "users": 3, "articles": 4, "best": 0.8, "others": [0.1, 0.25]},
+        report={"rounds": 120, "users": 3, "articles": 4, "best": 0.8, "others": [0.2, 0.3]},
     ),
     "habits": Family(
         "some users click on everything",
@@ -373,7 +387,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 4000, "users": 50, "articles": 6, "spread": 3.0},
         shown={"rounds": 3000, "users": 200, "articles": 5, "spread": 3.0},
         published={"rounds": 3200, "users": 20, "articles": 6, "spread": 3.5},
-        report={"rounds": 3000, "users": 40, "articles": 6, "spread": 2.5},
+        printed={"rounds": 3000, "users": 40, "articles": 6, "spread": 2.5},
+        report={"rounds": 3000, "users": 10, "articles": 4, "spread": 2.0},
     ),
     "level": Family(
         "a level that wanders",
@@ -384,7 +399,8 @@ FAMILIES: Mapping[str, Family] = {
         former={"rounds": 2500, "users": 5, "articles": 5, "noise": 60, "step": 20},
         shown={"rounds": 2800, "users": 3, "articles": 7, "noise": 40, "step": 8},
         published={"rounds": 2600, "users": 4, "articles": 5, "noise": 45, "step": 7},
-        report={"rounds": 2700, "users": 3, "articles": 6, "noise": 35, "step": 9},
+        printed={"rounds": 2700, "users": 3, "articles": 6, "noise": 35, "step": 9},
+        report={"rounds": 2800, "users": 4, "articles": 7, "noise": 35, "step": 9},
         other_unit=True,
     ),
 }
