@@ -1,8 +1,8 @@
 """Costs in other units: the loss of explorers when the same data sets cost 0/1, -1/0, 0/100 or -50/50.
 
 No range is given, so our explorers learn it; for comparison, costs 0/1 also run with the right range, and with one
-wrong cost after a third of the rounds. The sets become rounds as with --cbify, with separate features for each action. We do not use --cbify itself: it tells some explorers
-the range.
+wrong cost after a third of the rounds. The sets become rounds as with --cbify, with separate features for each action.
+We do not use --cbify itself: it tells some explorers the range.
 
 Results: OUT/costs.md and OUT/costs.csv. The online problems with and without the range: python -m benchmarks.online.
 """

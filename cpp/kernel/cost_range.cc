@@ -82,8 +82,8 @@ bool cost_range::restore(const state& saved)
   const bool good = !std::isnan(saved.min) && !std::isnan(saved.max) &&
       (nothing_seen || finite(saved.max - saved.min)) && finite(saved.low) && finite(saved.high) &&
       (!is_known || saved.low < saved.high) && saved.start >= 0. && saved.start <= LARGEST_START &&
-      finite(saved.first) && finite(saved.sum) && saved.squares >= 0. && finite(saved.squares) &&
-      saved.strange >= 0. && finite(saved.strange);
+      finite(saved.first) && finite(saved.sum) && saved.squares >= 0. && finite(saved.squares) && saved.strange >= 0. &&
+      finite(saved.strange);
   if (good) { _state = saved; }
   return good;
 }

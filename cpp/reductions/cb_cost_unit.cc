@@ -189,10 +189,7 @@ void cb_cost_unit::learn(learner& base, VW::multi_ex& examples)
       {
         if (observed != nullptr) { observed->cost = cost; }
       });
-  if (observed != nullptr)
-  {
-    observed->cost = _unit->label(observe(cost));
-  }
+  if (observed != nullptr) { observed->cost = _unit->label(observe(cost)); }
   base.learn(examples);
   if (base.learn_returns_prediction) { show(examples); }
 }
