@@ -152,11 +152,15 @@ def test_rounds_in_which_nothing_is_shared_decide_nothing(ours):
     assert ours(flags, rounds) == ours(f"{flags} --ignore_linear s", rounds)
 
 
-def learnt(vw, tmp_path, rounds, arguments):
-    """The namespaces and interactions that have weights."""
+def weight_names(vw, tmp_path, rounds, arguments):
     inverted = tmp_path / "inverted"
     vw(f"-d {write(tmp_path / 'data', rounds)} {arguments} --invert_hash {inverted}")
-    names = re.findall(r"^(\S+):\d+:", inverted.read_text(), re.MULTILINE)
+    return set(re.findall(r"^(\S+):\d+:", inverted.read_text(), re.MULTILINE))
+
+
+def learnt(vw, tmp_path, rounds, arguments):
+    """The namespaces and interactions that have weights."""
+    names = weight_names(vw, tmp_path, rounds, arguments)
     return {"*".join(part.split("^")[0] for part in name.split("*")) for name in names}
 
 
@@ -164,7 +168,27 @@ def test_rounds_of_one_action_before_all_others_do_not_have_shared_features_lear
     rounds = ids_only([*random_rounds(19, n=20, actions=(1, 1)), *random_rounds(20, n=20)])
     assert learnt(vw, tmp_path, rounds, f"{OPO} -q sa") == {"a", "s*a"}
     assert learnt(vw, tmp_path, rounds, f"{OPO} -q sa {LEARN}") == {"a", "s", "s*a", "Constant"}
-    assert learnt(vw, tmp_path, rounds, f"{OPO} -q aa -q sa") == {"a", "s*a"}
+
+
+@pytest.mark.parametrize("flags", ["-q sa -q aa", "-q ::"])
+def test_interactions_that_rounds_without_a_choice_have_learnt_are_learnt_from_then_on(vw, tmp_path, flags):
+    rounds = ids_only([*random_rounds(19, n=1, actions=(1, 1)), *random_rounds(20, n=40)])
+    names = weight_names(vw, tmp_path, rounds, f"{OPO} {flags}")
+    ids = {name for name in names if name.startswith("a^") and "*" not in name}
+    assert len(ids) > 4
+    assert {f"{name}*{name}" for name in ids} <= names
+    assert ("s^x1*s^x2" in names) == (flags == "-q ::")
+
+
+def test_a_context_that_begins_with_one_feature_is_not_taken_for_an_id(ours, stock):
+    """Squares are left out of ids of actions only."""
+    rounds = ids_only(random_rounds(30, n=40))
+    flat = [[f"{line} {lines[0].removeprefix('shared ')}" for line in lines[1:]] for lines in rounds]
+    flat[0] = [line.partition("|s")[0] + "|s x0" for line in flat[0]]
+    stock_flags = "-q sa --cubic ssa --ignore_linear s --noconstant"
+    assert_equals_stock(ours, stock, flat, "-q sa --cubic ssa", stock_flags)
+    first = [[line.replace("|a", "|s x0 |a").rpartition(" |s")[0] for line in flat[0]], *flat[1:]]
+    assert_equals_stock(ours, stock, first, "-q sa --cubic ssa", stock_flags)
 
 
 def test_a_model_of_format_6_continues_to_learn_interactions_of_the_context(vw, tmp_path):

@@ -11,10 +11,9 @@ constexpr double DEVIATIONS = 2.;   // half the width of the range, in standard 
 constexpr double TOLERANCE = 0.25;  // how far an end may be off before the range moves, as a share of the width
 
 // Of cost_range::tame:
-constexpr uint64_t LEAST_KNOWN = 20;  // costs, before one can be called strange
+constexpr uint64_t LEAST_KNOWN = 20;  // costs, before one is doubted
 constexpr double FAR = 10.;           // times the spread
-constexpr double FORGETTING = 0.99;   // of strange costs, in each round
-constexpr double MOST_STRANGE = 2.;   // costs; more are taken to be right
+constexpr uint64_t MOST_DOUBTED = 2;  // costs
 }  // namespace
 
 double cost_range::clip(double cost) const { return std::min(std::max(cost, _lower_limit), _upper_limit); }
@@ -26,17 +25,19 @@ double cost_range::tame(double cost) const
 {
   cost = clip(cost);
   if (!tames || !known() || _state.count < LEAST_KNOWN) { return cost; }
-  const double far = FAR * (most() - least());
-  if (cost >= least() - far && cost <= most() + far) { return cost; }
-  const double room = FORGETTING * _state.strange + 1. > MOST_STRANGE ? far : 0.;
-  return std::min(std::max(cost, least() - room), most() + room);
+  const double lowest = std::min(least(), min());  // a limit may be newer than the costs
+  const double highest = std::max(most(), max());
+  const double far = FAR * (highest - lowest);
+  if (cost >= lowest - far && cost <= highest + far) { return cost; }
+  const double room = _state.far_costs < MOST_DOUBTED ? 0. : far;
+  return clip(std::min(std::max(cost, lowest - room), highest + room));
 }
 
 void cost_range::observe(double cost)
 {
   auto& s = _state;
   const double tamed = tame(cost);
-  s.strange = FORGETTING * s.strange + (tamed == clip(cost) ? 0. : 1.);
+  if (tamed != clip(cost)) { ++s.far_costs; }
   cost = tamed;
   const bool was_known = known();
   s.min = std::min(s.min, cost);
@@ -82,8 +83,7 @@ bool cost_range::restore(const state& saved)
   const bool good = !std::isnan(saved.min) && !std::isnan(saved.max) &&
       (nothing_seen || finite(saved.max - saved.min)) && finite(saved.low) && finite(saved.high) &&
       (!is_known || saved.low < saved.high) && saved.start >= 0. && saved.start <= LARGEST_START &&
-      finite(saved.first) && finite(saved.sum) && saved.squares >= 0. && finite(saved.squares) && saved.strange >= 0. &&
-      finite(saved.strange);
+      finite(saved.first) && finite(saved.sum) && saved.squares >= 0. && finite(saved.squares);
   if (good) { _state = saved; }
   return good;
 }

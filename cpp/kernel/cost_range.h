@@ -22,7 +22,7 @@ constexpr double ROOM_ABOVE = 0.25;     ///< of cost_range::shift
 class cost_range
 {
 public:
-  bool tames = true;  ///< whether costs that are far from all others are tamed
+  bool tames = true;  ///< whether costs that are far from all others count as nearer
 
   void limit_from_below(double limit) { _lower_limit = limit; }
   void limit_from_above(double limit) { _upper_limit = limit; }
@@ -31,8 +31,8 @@ public:
 
   /// What a cost counts as: clipped to the limits, and, if it is beyond all costs so far by more than ten times their
   /// spread, as the nearest of these. It may be wrong, such as a sensor's -9999 among clicks, and would spoil range and
-  /// regression for a long time. If three such costs come within about a hundred, they are taken to be right, and only
-  /// clipped at that distance: then the spread grows.
+  /// regression for a long time. Only the first two such costs are doubted: later ones are clipped at ten times the
+  /// spread, which then grows.
   double tame(double cost) const;
 
   /// Learns from a cost. The range moves only if one of its ends is off by more than a quarter of the width: so it
@@ -80,7 +80,7 @@ public:
     double squares = 0.;
     uint64_t count = 0;
     double start = LARGEST_START;
-    double strange = 0.;  ///< how many costs were tamed; those of long ago count less
+    uint64_t far_costs = 0;  ///< how many were beyond all others by more than ten times their spread
   };
   const state& save() const { return _state; }
   /// \return false if this is not a valid range

@@ -218,8 +218,9 @@ void cb_cost_unit::warn_if_far(float cost, double counts_as)
   if (_warned_of_far_cost || counts_as == range.clip(cost)) { return; }
   _warned_of_far_cost = true;
   _logger.err_warn(
-      "The cost {} is far from all costs so far, {} to {}: it counts as {}, unless more such costs come soon. If such "
-      "costs are right, set --cb_min_cost and --cb_max_cost so that they hold them. Further ones are not reported.",
+      "The cost {} is far from all costs so far, {} to {}. The first two such costs are doubted: it counts as {}. If "
+      "they are right, set --cb_min_cost and --cb_max_cost so that they are between these; if they are wrong, so that "
+      "they are not. Further ones are not reported.",
       cost, range.min(), range.max(), counts_as);
 }
 
@@ -244,9 +245,9 @@ public:
 };
 
 /// Models of formats 5 and 6 lack the last number of the range.
-void add_strange(std::string& bytes)
+void add_far_costs(std::string& bytes)
 {
-  bytes.insert(std::min(bytes.size(), offsetof(saved_unit, negative) - sizeof(double)), sizeof(double), '\0');
+  bytes.insert(std::min(bytes.size(), offsetof(saved_unit, negative) - sizeof(uint64_t)), sizeof(uint64_t), '\0');
 }
 
 /// The state in models of format 4, where the limits were the range.
@@ -308,7 +309,7 @@ void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
   saved_unit saved = {};
   saved_unit_4 old = {};
   const bool is_old = _state.saved_version() == 4;
-  if (_state.saved_version() == 5 || _state.saved_version() == 6) { add_strange(bytes); }
+  if (_state.saved_version() == 5 || _state.saved_version() == 6) { add_far_costs(bytes); }
   if (is_old ? !copy_from(bytes, old) : !copy_from(bytes, saved)) { _state.throw_damaged("its size is wrong"); }
   if (is_old) { saved = upgrade(old); }
   _unit->negative = saved.negative != 0;

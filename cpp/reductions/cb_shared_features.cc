@@ -58,11 +58,11 @@ void shared_features::look_at(std::size_t ns, const VW::multi_ex& actions)
 {
   const auto& first = actions[0]->feature_space[ns];
   const auto differs = [&](const VW::example* action) { return !same(first, action->feature_space[ns]); };
-  if (_round.differing[ns] == 0 && std::any_of(actions.begin() + 1, actions.end(), differs))
+  if (_round.differing[ns] == 0)
   {
+    if (std::none_of(actions.begin() + 1, actions.end(), differs)) { return; }
     _round.differing[ns] = 1;
   }
-  if (_round.differing[ns] == 0 && !_round.undecided()) { return; }
   auto& indicators = _round.indicators[ns];
   for (const auto* action : actions)
   {
@@ -95,6 +95,13 @@ void shared_features::start_round(const VW::multi_ex& actions, bool learn)
   _planned_terms = NOT_PLANNED;
 }
 
+bool shared_features::is_as_planned(const interactions& terms) const
+{
+  const auto& last = _last_plan;
+  return last.round.differing == _round.differing && last.round.indicators == _round.indicators &&
+      last.round.learns == _round.learns && last.seen == _seen && last.terms == terms;
+}
+
 /// Whether some interaction crosses the term with a namespace that identifies the actions.
 bool shared_features::is_crossed(const term& shared, const interactions& terms, const namespaces& ids)
 {
@@ -115,6 +122,7 @@ bool shared_features::is_crossed(const term& shared, const interactions& terms, 
 /// Whether the term has the id of the action twice, and the regression has the same with the id once.
 bool shared_features::repeats_an_id(const term& t, const interactions& terms) const
 {
+  if (_round.learns == MOST_INTERACTIONS) { return false; }
   const auto is_repeated = [&](VW::namespace_index ns)
   { return _round.indicators[ns] == ONLY_AN_ID && std::count(t.begin(), t.end(), ns) > 1; };
   const auto found = std::find_if(t.begin(), t.end(), is_repeated);
@@ -127,23 +135,31 @@ bool shared_features::repeats_an_id(const term& t, const interactions& terms) co
       { return other.size() == once.size() && std::is_permutation(once.begin(), once.end(), other.begin()); });
 }
 
-void shared_features::plan(const interactions& terms, bool learn)
+void shared_features::plan(const VW::example& action, bool learn)
 {
+  const auto& terms = *action.interactions;
   if (_planned_terms != terms.size())
   {
     _planned_terms = terms.size();
-    _leaves_out = false;
-    if (_round.learns != ALL && !can_do_without(terms)) { _round.learns = ALL; }
+    if (!is_as_planned(terms))
+    {
+      _last_plan = {_round, _seen, terms, _round.learns};
+      _leaves_out = false;
+      if (_round.learns != ALL && !can_do_without(terms)) { _last_plan.learns = ALL; }
+      else if (_round.learns == NOTHING && _round.undecided()) { _last_plan.learns = MOST_INTERACTIONS; }
+    }
+    _round.learns = _last_plan.learns;
   }
   if (!learn) { return; }
   remembered.learns = _round.learns;
-  if (_round.learns == ALL && !_looked_for_crossed && !_round.undecided()) { warn_if_nothing_is_crossed(terms); }
+  if (_round.learns == ALL && !_looked_for_crossed && !_round.undecided()) { warn_if_nothing_is_crossed(action); }
 }
 
 /// Users forget -q, and then wonder why every context gets the same action.
-void shared_features::warn_if_nothing_is_crossed(const interactions& terms)
+void shared_features::warn_if_nothing_is_crossed(const VW::example& action)
 {
   _looked_for_crossed = true;
+  const auto& terms = *action.interactions;
   std::string shared;
   std::string own;
   for (const auto ns : _seen)
@@ -156,12 +172,14 @@ void shared_features::warn_if_nothing_is_crossed(const interactions& terms)
     const auto is_shared = [&](VW::namespace_index ns) { return _round.differing[ns] == 0; };
     return std::any_of(t.begin(), t.end(), is_shared) && !std::all_of(t.begin(), t.end(), is_shared);
   };
-  if (shared.empty() || own.empty() || std::any_of(terms.begin(), terms.end(), crosses_both)) { return; }
-  const bool have_letters = std::isalnum(shared[0]) != 0 && std::isalnum(own[0]) != 0;
+  const bool crossed_by_full_names = action.extent_interactions != nullptr && !action.extent_interactions->empty();
+  if (shared.empty() || own.empty() || crossed_by_full_names) { return; }
+  if (std::any_of(terms.begin(), terms.end(), crosses_both)) { return; }
+  const auto is_letter = [](char ns) { return std::isalnum(static_cast<unsigned char>(ns)) != 0; };
   _all.logger.err_warn(
       "No interaction (-q) crosses the features of the context with those of the actions, so the context cannot change "
       "which action looks best. Add {}-q ::.",
-      have_letters ? std::string("-q ") + shared[0] + own[0] + " or " : "");
+      is_letter(shared[0]) && is_letter(own[0]) ? std::string("-q ") + shared[0] + own[0] + " or " : "");
 }
 
 /// \return whether the regression can do without what the actions share. If there is something, it is left out.
@@ -180,24 +198,27 @@ bool shared_features::can_do_without(const interactions& terms)
     ids.set(ns);
     ids_are_learnt |= !ignored[ns];
   }
-  const auto is_said_twice = [&](VW::namespace_index ns)
-  { return ns == VW::details::CONSTANT_NAMESPACE ? ids_are_learnt : is_crossed({ns}, terms, ids); };
+  namespaces crossed;  // with the ids
+  for (const auto ns : _seen)
+  {
+    if (is_shared(ns) && is_crossed({ns}, terms, ids)) { crossed.set(ns); }
+  }
+  if (ids_are_learnt) { crossed.set(VW::details::CONSTANT_NAMESPACE); }
   _ignore_linear = ignored;
   bool some = false;
   for (const auto ns : _seen)
   {
     if (!is_shared(ns) || ignored[ns]) { continue; }
-    if (!is_said_twice(ns)) { return false; }
+    if (!crossed[ns]) { return false; }
     _ignore_linear[ns] = true;
     some = true;
   }
-  const auto is_alone_crossed = [&](VW::namespace_index ns) { return is_crossed({ns}, terms, ids); };
   const auto is_left_out = [&](const term& t)
   {
     if (repeats_an_id(t, terms)) { return true; }
     if (!std::all_of(t.begin(), t.end(), is_shared)) { return false; }
-    const bool may_leave_out = !undecided && _round.learns != MOST_INTERACTIONS;
-    return is_crossed(t, terms, ids) || (may_leave_out && std::all_of(t.begin(), t.end(), is_alone_crossed));
+    const bool all_crossed = std::all_of(t.begin(), t.end(), [&](VW::namespace_index ns) { return crossed[ns]; });
+    return (all_crossed && !undecided && _round.learns != MOST_INTERACTIONS) || is_crossed(t, terms, ids);
   };
   _kept.clear();
   std::remove_copy_if(terms.begin(), terms.end(), std::back_inserter(_kept), is_left_out);
@@ -286,19 +307,19 @@ void persist_metrics(cb_shared_features& data, VW::metric_sink& metrics) { data.
 
 void predict_below(shared_features& data, learner& base, VW::example& action)
 {
-  data.plan(*action.interactions, false);
+  data.plan(action, false);
   const without_shared hidden(data, action);
   base.predict(action);
 }
 void learn_below(shared_features& data, learner& base, VW::example& action)
 {
-  data.plan(*action.interactions, true);
+  data.plan(action, true);
   const without_shared hidden(data, action);
   base.learn(action);
 }
 void update_below(shared_features& data, learner& base, VW::example& action)
 {
-  data.plan(*action.interactions, true);
+  data.plan(action, true);
   const without_shared hidden(data, action);
   base.update(action);
 }

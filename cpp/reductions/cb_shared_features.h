@@ -29,8 +29,9 @@ public:
   using term = std::vector<VW::namespace_index>;
   using interactions = std::vector<term>;
   /// Decides what to leave out in this round.
+  /// \param action with its interactions
   /// \param learn whether to remember if it has to be learnt
-  void plan(const interactions& terms, bool learn);
+  void plan(const VW::example& action, bool learn);
   bool leaves_out() const { return _leaves_out; }
 
   using namespaces = std::bitset<VW::NUM_NAMESPACES>;
@@ -42,15 +43,15 @@ public:
   // What is learnt of that which actions share:
   static constexpr uint8_t NOTHING = 0;
   static constexpr uint8_t ALL = 1;
-  static constexpr uint8_t MOST_INTERACTIONS = 2;  ///< by models of format 6
+  static constexpr uint8_t MOST_INTERACTIONS = 2;  ///< by models of format 6, and if there once was no choice
 
   /// What rounds so far have shown. Saved as these bytes.
   class memory
   {
   public:
     std::array<uint8_t, VW::NUM_NAMESPACES> differing{};  ///< in some round, two actions had other features there
-    /// How many features with the value 1 each action had there, once actions differed there or until they differ
-    /// anywhere; ONLY_AN_ID if there was nothing else; VARIES if not all had the same number, or none.
+    /// How many features with the value 1 each action had there, once actions differed; ONLY_AN_ID if there was nothing
+    /// else; VARIES if not all had the same number, or none.
     std::array<uint8_t, VW::NUM_NAMESPACES> indicators{};
     uint8_t learns = NOTHING;  ///< ALL: what actions share has been learnt, and will be
 
@@ -71,6 +72,18 @@ private:
   std::size_t _planned_terms = NOT_PLANNED;  ///< VW may generate interactions while it goes through the actions
   bool _leaves_out = false;
   bool _looked_for_crossed = false;
+
+  /// What the last plan was made from, and what it learns.
+  class last_plan
+  {
+  public:
+    memory round;
+    std::vector<VW::namespace_index> seen;
+    interactions terms;
+    uint8_t learns;
+  };
+  last_plan _last_plan{};
+
   // If it leaves out:
   std::array<bool, VW::NUM_NAMESPACES> _ignore_linear{};
   interactions _kept;
@@ -79,7 +92,8 @@ private:
   bool can_do_without(const interactions& terms);
   static bool is_crossed(const term& shared, const interactions& terms, const namespaces& ids);
   bool repeats_an_id(const term& t, const interactions& terms) const;
-  void warn_if_nothing_is_crossed(const interactions& terms);
+  void warn_if_nothing_is_crossed(const VW::example& action);
+  bool is_as_planned(const interactions& terms) const;
 };
 
 /// As long as it lives, the regression does not see what was planned to be left out.

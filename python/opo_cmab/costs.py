@@ -13,10 +13,9 @@ LARGEST_START = 0.25  # the largest start of a model, as a share of the range
 DEVIATIONS = 2  # half the width of the range, in standard deviations
 TOLERANCE = 0.25  # how far an end may be off before the range moves, as a share of the width
 # Of CostRange.tame:
-LEAST_KNOWN = 20  # costs, before one can be called strange
+LEAST_KNOWN = 20  # costs, before one is doubted
 FAR = 10  # times the spread
-FORGETTING = 0.99  # of strange costs, in each round
-MOST_STRANGE = 2  # costs; more are taken to be right
+MOST_DOUBTED = 2  # costs
 ROOM_ABOVE = 0.25  # of CostRange.shift
 UNKNOWN_LOSS = 0.5  # in the engine: what a prediction above the largest plausible loss counts as
 
@@ -62,7 +61,7 @@ class CostRange:
     _sum: float = field(init=False, default=0.0)
     _squares: float = field(init=False, default=0.0)
     _count: int = field(init=False, default=0)
-    _strange: float = field(init=False, default=0.0)  # how many costs were tamed; those of long ago count less
+    _far_costs: int = field(init=False, default=0)  # how many were beyond all others by ten times their spread
 
     @property
     def known(self) -> bool:
@@ -84,7 +83,7 @@ class CostRange:
     def observe(self, cost: float) -> None:
         """Learns from a cost."""
         tamed, was_known = self.tame(cost), self.known
-        self._strange = FORGETTING * self._strange + (tamed != self.clip(cost))
+        self._far_costs += int(tamed != self.clip(cost))
         cost = tamed
         self.min, self.max = min(self.min, cost), max(self.max, cost)
         if self._count == 0:
@@ -113,16 +112,16 @@ class CostRange:
         """What a cost counts as: clipped to the limits, and, if it is beyond all costs so far by more than ten times
         their spread, as the nearest of these. It may be wrong, such as a sensor's -9999 among clicks.
 
-        If three such costs come within about a hundred, they are taken to be right, and only clipped at that distance.
+        Only the first two such costs are doubted: later ones are clipped at ten times the spread, which then grows.
         """
         cost = self.clip(cost)
-        lowest = self.lower_limit if np.isfinite(self.lower_limit) else self.min
-        highest = self.upper_limit if np.isfinite(self.upper_limit) else self.max
+        lowest = min(self.min, self.lower_limit if np.isfinite(self.lower_limit) else np.inf)
+        highest = max(self.max, self.upper_limit if np.isfinite(self.upper_limit) else -np.inf)
         far = FAR * (highest - lowest)
         if not self.known or self._count < LEAST_KNOWN or lowest - far <= cost <= highest + far:
             return cost
-        room = far if FORGETTING * self._strange + 1 > MOST_STRANGE else 0.0
-        return min(highest + room, max(lowest - room, cost))
+        room = 0.0 if self._far_costs < MOST_DOUBTED else far
+        return self.clip(min(highest + room, max(lowest - room, cost)))
 
     def unit(self, cost: float) -> Unit:
         """The unit in which a cost is learnt. Before the range is known all costs are equal: they are the origin."""
