@@ -311,6 +311,16 @@ def test_who_forgets_to_cross_the_context_with_the_actions_is_told_once(vw, tmp_
     assert "Add -q sa or -q ::." in message
 
 
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_who_has_context_and_actions_in_one_namespace_is_told_to_use_two(vw, tmp_path, explorer):
+    rounds = [[line.replace("|s", "|").replace("|a", "|") for line in lines] for lines in random_rounds(23, n=10)]
+    data = write(tmp_path / "data", rounds)
+    result = vw(f"-d {data} --cb_explore_adf {explorer}")
+    assert (result.stdout + result.stderr).count("Use two namespaces, such as |U and |A, and add -q UA.") == 1
+    result = vw(f"-d {data} --cb_explore_adf {explorer} -q ::")
+    assert "Use two namespaces" not in result.stdout + result.stderr
+
+
 @pytest.mark.parametrize(
     ("flags", "change"),
     [
@@ -325,7 +335,7 @@ def test_who_forgets_to_cross_the_context_with_the_actions_is_told_once(vw, tmp_
 def test_who_crosses_them_or_has_nothing_to_cross_is_not_told(vw, tmp_path, flags, change):
     data = write(tmp_path / "data", [change(lines) for lines in random_rounds(23, n=10)])
     result = vw(f"-d {data} {OPO} {flags}")
-    assert NOT_CROSSED not in result.stdout + result.stderr
+    assert "cannot change which action" not in result.stdout + result.stderr
 
 
 def test_automl_tries_other_interactions_in_each_of_its_models(vw, tmp_path):

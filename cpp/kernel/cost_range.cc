@@ -11,7 +11,7 @@ constexpr double DEVIATIONS = 2.;   // half the width of the range, in standard 
 constexpr double TOLERANCE = 0.25;  // how far an end may be off before the range moves, as a share of the width
 
 // Of cost_range::tame:
-constexpr uint64_t LEAST_KNOWN = 20;  // costs, before one is doubted
+constexpr uint64_t LEAST_KNOWN = 5;   // costs, before one is doubted
 constexpr double FAR = 10.;           // times the spread
 constexpr uint64_t MOST_DOUBTED = 2;  // costs
 }  // namespace

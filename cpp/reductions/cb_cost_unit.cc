@@ -204,11 +204,12 @@ double cb_cost_unit::observe(float cost)
   const double counts_as = _unit->observe(cost);
   if (_warned_of_cost || _unit->shows_costs || clipped == cost) { return counts_as; }
   _warned_of_cost = true;
-  _logger.err_warn("The cost {} is {} {}. {} Further such costs are not reported.", cost,
-      cost > clipped ? "above --cb_max_cost" : "below --cb_min_cost", clipped,
+  const char* flag = cost > clipped ? "--cb_max_cost" : "--cb_min_cost";
+  _logger.err_warn("The cost {} is {} {} {}. {} Further such costs are not reported.", cost,
+      cost > clipped ? "above" : "below", flag, clipped,
       _unit->raw ? "It is learnt as it is, and predictions are clipped to the limit: set both limits so that they hold "
                    "all costs."
-                 : "It is clipped to the limit. Drop the flag to let the range adapt.");
+                 : fmt::format("It is learnt as {}. If it is right, change {} or drop it.", clipped, flag));
   return counts_as;
 }
 
@@ -217,11 +218,13 @@ void cb_cost_unit::warn_if_far(float cost, double counts_as)
   const auto& range = _unit->range;
   if (_warned_of_far_cost || counts_as == range.clip(cost)) { return; }
   _warned_of_far_cost = true;
+  const bool above = cost > range.max();
   _logger.err_warn(
-      "The cost {} is far from all costs so far, {} to {}. The first two such costs are doubted: it counts as {}. If "
-      "they are right, set --cb_min_cost and --cb_max_cost so that they are between these; if they are wrong, so that "
-      "they are not. Further ones are not reported.",
-      cost, range.min(), range.max(), counts_as);
+      "The cost {} is far from all costs so far, {} to {}. It is learnt as {}. Only the first two such costs are "
+      "doubted, and further ones are not reported. If it is wrong, give the true limits, such as --cb_min_cost {} "
+      "--cb_max_cost {}. If it is right, give {} {}.",
+      cost, range.min(), range.max(), counts_as, range.min(), range.max(), above ? "--cb_max_cost" : "--cb_min_cost",
+      cost);
 }
 
 float cb_cost_unit::sensitivity(learner& base, VW::example& ec)

@@ -16,6 +16,7 @@
 #include <cctype>
 #include <string>
 #include <utility>
+#include <vector>
 
 /*
 What all actions of a round share, the features of the context and the constant, cannot change which action looks best.
@@ -45,6 +46,27 @@ bool same(const VW::features& a, const VW::features& b)
 {
   return a.size() == b.size() && std::equal(a.indices.begin(), a.indices.end(), b.indices.begin()) &&
       std::equal(a.values.begin(), a.values.end(), b.values.begin());
+}
+
+/// Whether all actions have some feature there, with the same value.
+bool have_some_in_common(std::size_t ns, const VW::multi_ex& actions)
+{
+  const auto sorted = [ns](const VW::example* action)
+  {
+    const auto& features = action->feature_space[ns];
+    std::vector<std::pair<VW::feature_index, float>> result;
+    for (std::size_t i = 0; i < features.size(); ++i) { result.emplace_back(features.indices[i], features.values[i]); }
+    std::sort(result.begin(), result.end());
+    return result;
+  };
+  auto common = sorted(actions[0]);
+  for (const auto* action : actions)
+  {
+    const auto own = sorted(action);
+    const auto end = std::set_intersection(common.begin(), common.end(), own.begin(), own.end(), common.begin());
+    common.erase(end, common.end());
+  }
+  return !common.empty();
 }
 }  // namespace
 
@@ -91,8 +113,13 @@ void shared_features::start_round(const VW::multi_ex& actions, bool learn)
       look_at(ns, actions);
     }
   }
-  if (learn) { remembered = _round; }
   _planned_terms = NOT_PLANNED;
+  if (!learn) { return; }
+  remembered = _round;
+  if (_looked_for_crossed || _round.undecided()) { return; }
+  const auto is_mixed = [&](VW::namespace_index ns)
+  { return _round.differing[ns] != 0 && have_some_in_common(ns, actions); };
+  _some_in_common = std::any_of(_seen.begin(), _seen.end(), is_mixed);
 }
 
 bool shared_features::is_as_planned(const interactions& terms) const
@@ -152,7 +179,7 @@ void shared_features::plan(const VW::example& action, bool learn)
   }
   if (!learn) { return; }
   remembered.learns = _round.learns;
-  if (_round.learns == ALL && !_looked_for_crossed && !_round.undecided()) { warn_if_nothing_is_crossed(action); }
+  if (!_looked_for_crossed && !_round.undecided()) { warn_if_nothing_is_crossed(action); }
 }
 
 /// Users forget -q, and then wonder why every context gets the same action.
@@ -160,26 +187,31 @@ void shared_features::warn_if_nothing_is_crossed(const VW::example& action)
 {
   _looked_for_crossed = true;
   const auto& terms = *action.interactions;
+  const auto is_shared = [&](VW::namespace_index ns) { return _round.differing[ns] == 0; };
+  const auto crosses_both = [&](const term& t)
+  { return std::any_of(t.begin(), t.end(), is_shared) && !std::all_of(t.begin(), t.end(), is_shared); };
+  const bool crossed_by_full_names = action.extent_interactions != nullptr && !action.extent_interactions->empty();
+  if (crossed_by_full_names || std::any_of(terms.begin(), terms.end(), crosses_both)) { return; }
   std::string shared;
   std::string own;
   for (const auto ns : _seen)
   {
-    if (ns == VW::details::CONSTANT_NAMESPACE) { continue; }
-    (_round.differing[ns] == 0 ? shared : own) += static_cast<char>(ns);
+    if (ns != VW::details::CONSTANT_NAMESPACE) { (is_shared(ns) ? shared : own) += static_cast<char>(ns); }
   }
-  const auto crosses_both = [&](const term& t)
-  {
-    const auto is_shared = [&](VW::namespace_index ns) { return _round.differing[ns] == 0; };
-    return std::any_of(t.begin(), t.end(), is_shared) && !std::all_of(t.begin(), t.end(), is_shared);
-  };
-  const bool crossed_by_full_names = action.extent_interactions != nullptr && !action.extent_interactions->empty();
-  if (shared.empty() || own.empty() || crossed_by_full_names) { return; }
-  if (std::any_of(terms.begin(), terms.end(), crosses_both)) { return; }
   const auto is_letter = [](char ns) { return std::isalnum(static_cast<unsigned char>(ns)) != 0; };
-  _all.logger.err_warn(
-      "No interaction (-q) crosses the features of the context with those of the actions, so the context cannot change "
-      "which action looks best. Add {}-q ::.",
-      is_letter(shared[0]) && is_letter(own[0]) ? std::string("-q ") + shared[0] + own[0] + " or " : "");
+  if (!shared.empty())
+  {
+    _all.logger.err_warn(
+        "No interaction (-q) crosses the features of the context with those of the actions, so the context cannot "
+        "change which action looks best. Add {}-q ::.",
+        is_letter(shared[0]) && is_letter(own[0]) ? std::string("-q ") + shared[0] + own[0] + " or " : "");
+  }
+  else if (terms.empty() && _some_in_common)
+  {
+    _all.logger.err_warn(
+        "There are no interactions (-q), and features of the context are in a namespace of the actions: the context "
+        "cannot change which action looks best. Use two namespaces, such as |U and |A, and add -q UA.");
+  }
 }
 
 /// \return whether the regression can do without what the actions share. If there is something, it is left out.

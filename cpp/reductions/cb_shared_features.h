@@ -72,6 +72,7 @@ private:
   std::size_t _planned_terms = NOT_PLANNED;  ///< VW may generate interactions while it goes through the actions
   bool _leaves_out = false;
   bool _looked_for_crossed = false;
+  bool _some_in_common = false;  ///< actions have the same feature in a namespace in which they differ
 
   /// What the last plan was made from, and what it learns.
   class last_plan

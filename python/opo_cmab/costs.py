@@ -13,7 +13,7 @@ LARGEST_START = 0.25  # the largest start of a model, as a share of the range
 DEVIATIONS = 2  # half the width of the range, in standard deviations
 TOLERANCE = 0.25  # how far an end may be off before the range moves, as a share of the width
 # Of CostRange.tame:
-LEAST_KNOWN = 20  # costs, before one is doubted
+LEAST_KNOWN = 5  # costs, before one is doubted
 FAR = 10  # times the spread
 MOST_DOUBTED = 2  # costs
 ROOM_ABOVE = 0.25  # of CostRange.shift
