@@ -253,6 +253,7 @@ def replace_in_json(rng: random.Random, value: Any) -> Any:
 VW_FAULTS: dict[str, Callable[[str], object]] = {
     "a JSON line that is no object": re.compile(r"\s*[^{\s]").match,
     "a context in --dsjson that is no object": re.compile(r'"c"\s*:\s*[^{\s]').search,
+    "an array in the slots of --dsjson": re.compile(r'"_slots"\s*:\s*\[.*\[').search,
     "a namespace in JSON whose name begins with a byte above 127": re.compile(r'[{,]\s*"[^ -~]').search,
 }
 
