@@ -61,6 +61,7 @@ PROBLEMS = {
     "few": "a hundred rounds",
     "habits": "some users click on everything",
     "level": "latencies whose level wanders",
+    "news": "articles come and go",
 }
 
 

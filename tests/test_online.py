@@ -1,7 +1,6 @@
 """The online problems: their expected costs are right, and runs can be stopped and resumed."""
 
 import json
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -9,12 +8,12 @@ import pytest
 
 from benchmarks.online import __main__ as online
 from benchmarks.online import explorers, problems, report, simulate
-from benchmarks.online.problems import FAMILIES, SPLITS, make_problem
+from benchmarks.online.problems import FAMILIES, SPLITS, draw_params, make_problem
 from benchmarks.shared import bandit
 
 
-def small(family: str, split: problems.Split = "choose", rounds: int = 60) -> problems.Params:
-    return FAMILIES[family].params(split) | {"rounds": rounds}
+def small(family: str, split: problems.Split = "choose", rounds: int = 60, seed: int = 0) -> problems.Params:
+    return draw_params(family, split, seed) | {"rounds": rounds}
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -29,11 +28,33 @@ def test_a_problem_is_known_by_its_seed(family, split):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_splits_share_neither_parameters_nor_seeds(family):
-    for one, other in combinations(SPLITS, 2):
-        assert FAMILIES[family].params(one) != FAMILIES[family].params(other)
-        params = small(family)
-        assert make_problem(family, params, one, 0).shared != make_problem(family, params, other, 0).shared
+def test_the_splits_share_no_problem(family):
+    params = small(family)
+    one, other = (make_problem(family, params, split, 0) for split in SPLITS)
+    assert one.shared != other.shared
+    drawn = [[draw_params(family, split, seed) for seed in range(20)] for split in SPLITS]
+    assert drawn[0] != drawn[1]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_seed_draws_its_parameters_within_their_ranges(family):
+    def within(value, choice):
+        if isinstance(choice, list):
+            return all(map(within, value, choice))
+        return choice[0] <= value <= choice[1] if isinstance(choice, tuple) else value == choice
+
+    ranges = FAMILIES[family].ranges
+    drawn = [draw_params(family, "choose", seed) for seed in range(60)]
+    assert drawn[:3] == [draw_params(family, "choose", seed) for seed in range(3)]
+    for params in drawn:
+        assert set(params) == set(ranges)
+        assert all(within(params[name], choice) for name, choice in ranges.items())
+    for name, choice in ranges.items():
+        if isinstance(choice, tuple) and isinstance(choice[0], int) and choice[1] - choice[0] < 6:
+            assert {params[name] for params in drawn} == set(range(choice[0], choice[1] + 1))
+    assert FAMILIES["few"].described() == (
+        "rounds 120, users 2 to 3, articles 3 to 5, best 0.75 to 0.9, others [0.1 to 0.2, 0.2 to 0.3]"
+    )
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -62,12 +83,24 @@ def test_lines_arrays_and_costs_fit_together(family):
 
 
 def test_half_way_the_best_article_changes():
-    problem = make_problem("change", FAMILIES["change"].choose, "choose", 0)
+    problem = make_problem("change", draw_params("change", "choose", 0), "choose", 0)
     liked: list[dict[str, int]] = [{}, {}]
     for t in range(problem.rounds):
         best = liked[t >= problem.rounds // 2].setdefault(problem.shared[t], problem.expected[t].argmin())
         assert best == problem.expected[t].argmin()
     assert all(liked[0][context] != liked[1][context] for context in liked[0])
+
+
+def test_articles_come_and_go():
+    problem = make_problem("news", small("news", rounds=2600), "choose", 0)
+    params = draw_params("news", "choose", 0)
+    seen = list(dict.fromkeys(line for offer in problem.actions for line in offer))
+    assert len(seen) == params["articles"]
+    for line in seen:  # on offer in rounds one after the other
+        offered = [t for t, offer in enumerate(problem.actions) if line in offer]
+        assert offered == list(range(offered[0], offered[-1] + 1))
+        assert len(offered) < problem.rounds
+    assert {len(offer) for offer in problem.actions} == {params["offered"]}
 
 
 def play(name: str, family: str, rounds: int = 60):
@@ -97,7 +130,7 @@ def test_explorers_of_vw_play(name):
 
 
 def test_costs_of_a_batch_are_learnt_after_its_last_decision():
-    problem = make_problem("delayed", FAMILIES["delayed"].choose | {"rounds": 250}, "choose", 0)
+    problem = make_problem("delayed", small("delayed", rounds=250) | {"batch": 100}, "choose", 0)
     events = []
 
     class Spy:
@@ -206,6 +239,23 @@ def test_the_list_names_families_and_explorers(capsys):
     online.main(["--list"])
     text = capsys.readouterr().out
     assert all(name in text for name in [*FAMILIES, *explorers.VW_EXPLORERS, *explorers.PEERS])
+
+
+def test_the_page_compares_with_squarecb_by_a_bootstrap_over_the_seeds():
+    shares = {"OPO-CMAB": [0.1, 0.2, 0.3], "SquareCB": [0.2, 0.4, 0.6]}
+    rows = [
+        {"explorer": name, "family": family, "seed": seed, "share": share + shift}
+        for name, values in shares.items()
+        for seed, share in enumerate(values)
+        for family, shift in (("few", 0.0), ("noisy", 0.0))
+    ]
+    runs = pd.DataFrame(rows)
+    assert report.ratio(runs, "OPO-CMAB", "SquareCB") == pytest.approx((0.5, 0.5, 0.5))
+    runs.loc[runs["explorer"] == "SquareCB", "share"] += [0.3, 0.3, 0.0, 0.0, 0.0, 0.0]
+    found, low, high = report.ratio(runs, "OPO-CMAB", "SquareCB")
+    assert found == pytest.approx(0.2 / 0.5)
+    assert low == pytest.approx(0.1 / 0.5)  # three times the first seed
+    assert high == pytest.approx(0.5)
 
 
 def test_ranks_and_differences_are_over_what_an_explorer_can_play():

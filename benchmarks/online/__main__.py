@@ -1,8 +1,8 @@
 """Explorers on online problems with exact regret: VW's at their defaults, and peers from their own packages.
 
-The problems belong to 15 families (docs/online.md), each in eight variants with different parameters and seeds:
-defaults are chosen on the splits "choose", "seen", "reported", "former", "shown", "published" and "printed", and
-reported on "report". The measure is the regret share: 0 is perfect, 1 is playing at random.
+The problems belong to 16 families (docs/online.md). Each seed draws the parameters of its problem at random. Defaults
+are chosen on the problems of the split "choose", and reported on those of "report". The measure is the regret share: 0
+is perfect, 1 is playing at random.
 
 Results, in OUT: online.md, online.csv, online.tex and online.svg, and its data, online-curves.csv;
 by_family.csv and .tex; runs.jsonl, a line for each finished run. After a kill, the same command resumes.
@@ -52,7 +52,9 @@ def choose_explorers(wanted: Sequence[str], extra: dict[str, str]) -> tuple[dict
 
 @dataclass(frozen=True)
 class Options:
-    split: Split = option("choose", "the variants and seeds of the problems", choices=SPLITS)
+    split: Split = option(
+        "choose", "which problems: those that may choose defaults, or those that report them", choices=SPLITS
+    )
     families: Sequence[str] = option(tuple(FAMILIES), "only these (default: all)", choices=FAMILIES, metavar="NAME")
     explorers: Sequence[str] = option(
         DEFAULT, f"only these: names that --list shows, or {', '.join(GROUPS)}", metavar="NAME"

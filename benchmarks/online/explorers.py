@@ -20,13 +20,14 @@ from benchmarks.shared.vw import vw_build
 
 OURS = "OPO-CMAB"
 UNIFORM = "uniform"
+SQUARECB = "SquareCB"
 
 # The flags of VW. {low} and {high} stand for the range of the problem's costs.
 VW_EXPLORERS = {
     OURS: "--opo_cmab",
     "FastCB": "--fastcb",
     "AdaCB": "--adacb",
-    "SquareCB": "--squarecb",
+    SQUARECB: "--squarecb",
     "RegCB-opt": "--regcb --regcbopt",
     "bag": "--bag 5",
     "cover": "--cover 5",
@@ -39,7 +40,7 @@ VW_EXPLORERS = {
 MAPPED = "--cb_cost_unit range"
 MAPPED_EXPLORERS = {
     f"{name}, mapped": f"{VW_EXPLORERS[name]} {MAPPED}".strip()
-    for name in ("SquareCB", "RegCB-opt", "bag", "softmax", "epsilon-greedy")
+    for name in (SQUARECB, "RegCB-opt", "bag", "softmax", "epsilon-greedy")
 }
 
 

@@ -1,9 +1,9 @@
 """The online problems: families of contextual bandits whose expected costs are known, so that regret is exact.
 
-Each family has eight variants with different parameters and seeds. Defaults may be chosen on "choose", and on "seen",
-"reported", "former", "shown", "published" and "printed", which reported earlier versions and have been looked at since.
-Nobody looks at "report" before the defaults are fixed (docs/online.md). A click costs -1, as in VW's tutorials, unless
-the family is about something else.
+Each seed of a family draws its parameters at random from the family's ranges, and then contexts and costs. Defaults may
+be chosen on the split "choose", without limit; nobody looks at "report" before the defaults are fixed (docs/online.md).
+The two have independent random numbers. A click costs -1, as in VW's tutorials, unless the family is about something
+else.
 """
 
 import zlib
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from benchmarks.shared.bandit import Array, Problem
 
 Params = dict[str, Any]
-Split = Literal["choose", "seen", "reported", "former", "shown", "published", "printed", "report"]
-SPLITS: tuple[Split, ...] = ("choose", "seen", "reported", "former", "shown", "published", "printed", "report")
-VERSION = 1  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
+Split = Literal["choose", "report"]
+SPLITS: tuple[Split, ...] = ("choose", "report")
+VERSION = 2  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
 
 
 def _one_hot(users: NDArray[np.int64], count: int) -> Array:
@@ -41,7 +41,7 @@ def _play(rng: np.random.Generator, rates: Array) -> Array:
 
 
 def preferences(
-    rng: np.random.Generator, rounds: int, users: int, times: int, articles: int, changes: bool = False
+    rng: np.random.Generator, rounds: int, users: int, times: int, unliked: int, changes: bool = False
 ) -> Problem:
     """VW's content personalization: a user likes one article in the morning and another in the evening, and clicks
     on that one with certainty. With changes, everybody likes the next article from half way on.
@@ -49,6 +49,7 @@ def preferences(
     The liked articles all differ. So a linear model of user and time crossed with the article ranks them right,
     though it cannot represent the costs exactly.
     """
+    articles = users * times + unliked
     liked = rng.choice(articles, size=users * times, replace=False).reshape(users, times)
     user, time = rng.integers(users, size=rounds), rng.integers(times, size=rounds)
     likes = liked[user, time]
@@ -126,10 +127,14 @@ def items(
 
 
 def units(
-    rng: np.random.Generator, rounds: int, users: int, articles: int, low: float, high: float, noise: float
+    rng: np.random.Generator, rounds: int, users: int, articles: int, decade: float, times: float, noise_share: float
 ) -> Problem:
-    """Costs from `low` to `high`, such as milliseconds or cents: a mean for each user and action, and even noise."""
+    """Costs from 10 ** `decade` to `times` that, such as milliseconds or cents: a mean for each user and action, and
+    even noise, which is a share of the width."""
     common, user = _by_user(rng, rounds, users, articles)
+    low = 10**decade
+    high = low * times
+    noise = noise_share * (high - low)
     expected = rng.uniform(low + noise, high - noise, size=(users, articles))[user]
     return Problem(**common, expected=list(expected), costs=list(expected + rng.uniform(-noise, noise, expected.shape)))
 
@@ -199,214 +204,189 @@ def wandering(rng: np.random.Generator, rounds: int, users: int, articles: int, 
     return Problem(**common, expected=list(expected), costs=list(expected + noise * rng.normal(size=expected.shape)))
 
 
+def news(
+    rng: np.random.Generator, rounds: int, users: int, offered: int, articles: int, rates: tuple[float, float]
+) -> Problem:
+    """Articles come and go: a few are on offer, known by their ids, and from time to time a new one takes the place of
+    the oldest. Each user clicks on each article at a rate of its own."""
+    user = rng.integers(users, size=rounds)
+    rate = rng.uniform(*rates, size=(users, articles))
+    oldest = np.arange(rounds) * (articles - offered + 1) // rounds
+    offers = oldest[:, None] + np.arange(offered)
+    offered_rates = rate[user[:, None], offers]
+    ids = np.eye(articles)
+    return Problem(
+        contexts=_one_hot(user, users),
+        shared=[f"shared |U user={u}" for u in user],
+        actions=[[f"|A article={a}" for a in offer] for offer in offers],
+        expected=list(-offered_rates),
+        costs=list(_play(rng, offered_rates)),
+        items=[ids[offer] for offer in offers],
+    )
+
+
+#: How a parameter is drawn: from whole numbers or numbers between two, ends included; each of a list; else a constant.
+Range = tuple[int, int] | tuple[float, float] | list["Range"] | int | bool
+
+
+def _draw(rng: np.random.Generator, choice: Range) -> Any:
+    if isinstance(choice, list):
+        return [_draw(rng, each) for each in choice]
+    if not isinstance(choice, tuple):
+        return choice
+    low, high = choice
+    if isinstance(low, int) and isinstance(high, int):
+        return int(rng.integers(low, high + 1))
+    return round(float(rng.uniform(low, high)), 3)
+
+
+def _described(choice: Range) -> str:
+    if isinstance(choice, list):
+        return f"[{', '.join(map(_described, choice))}]"
+    return " to ".join(map(str, choice)) if isinstance(choice, tuple) else str(choice)
+
+
 @dataclass(frozen=True)
 class Family:
     title: str
     make: Callable[..., Problem]
-    choose: Params
-    seen: Params
-    reported: Params
-    former: Params
-    shown: Params
-    published: Params
-    printed: Params
-    report: Params
+    ranges: Mapping[str, Range]
     other_unit: bool = False  # costs go beyond [-1, 1]
 
-    def params(self, split: Split) -> Params:
-        params: Params = getattr(self, split)
-        return params
+    def draw(self, rng: np.random.Generator) -> Params:
+        return {name: _draw(rng, choice) for name, choice in self.ranges.items()}
+
+    def described(self) -> str:
+        """The ranges, for tables: users 4 to 8, best 0.5 to 0.65, ..."""
+        return ", ".join(f"{name} {_described(choice)}" for name, choice in self.ranges.items())
 
 
 FAMILIES: Mapping[str, Family] = {
     "certain": Family(
         "certain rewards",
         preferences,
-        choose={"rounds": 2000, "users": 2, "times": 2, "articles": 7},
-        seen={"rounds": 2000, "users": 3, "times": 2, "articles": 9},
-        reported={"rounds": 2500, "users": 4, "times": 2, "articles": 10},
-        former={"rounds": 2500, "users": 3, "times": 3, "articles": 12},
-        shown={"rounds": 2200, "users": 5, "times": 2, "articles": 11},
-        published={"rounds": 2400, "users": 6, "times": 2, "articles": 14},
-        printed={"rounds": 2300, "users": 4, "times": 3, "articles": 13},
-        report={"rounds": 2000, "users": 2, "times": 2, "articles": 14},
+        {"rounds": 2200, "users": (2, 5), "times": (2, 3), "unliked": (1, 4)},
     ),
     "change": Family(
         "change half way",
         preferences,
-        choose={"rounds": 2000, "users": 2, "times": 2, "articles": 6, "changes": True},
-        seen={"rounds": 3000, "users": 3, "times": 2, "articles": 8, "changes": True},
-        reported={"rounds": 2400, "users": 2, "times": 3, "articles": 7, "changes": True},
-        former={"rounds": 3000, "users": 3, "times": 2, "articles": 9, "changes": True},
-        shown={"rounds": 2600, "users": 4, "times": 2, "articles": 10, "changes": True},
-        published={"rounds": 2800, "users": 5, "times": 2, "articles": 12, "changes": True},
-        printed={"rounds": 2700, "users": 3, "times": 3, "articles": 11, "changes": True},
-        report={"rounds": 2000, "users": 3, "times": 2, "articles": 6, "changes": True},
+        {"rounds": 2600, "users": (2, 5), "times": (2, 3), "unliked": (1, 3), "changes": True},
     ),
     "noisy": Family(
         "noisy clicks",
         clicks,
-        choose={"rounds": 2000, "users": 4, "articles": 5, "best": 0.6, "others": [0.3, 0.3]},
-        seen={"rounds": 3000, "users": 8, "articles": 4, "best": 0.6, "others": [0.3, 0.3]},
-        reported={"rounds": 2500, "users": 6, "articles": 6, "best": 0.55, "others": [0.25, 0.25]},
-        former={"rounds": 3000, "users": 5, "articles": 8, "best": 0.5, "others": [0.2, 0.3]},
-        shown={"rounds": 2800, "users": 7, "articles": 5, "best": 0.65, "others": [0.35, 0.45]},
-        published={"rounds": 2600, "users": 5, "articles": 7, "best": 0.6, "others": [0.2, 0.4]},
-        printed={"rounds": 2700, "users": 6, "articles": 6, "best": 0.55, "others": [0.3, 0.4]},
-        report={"rounds": 2000, "users": 6, "articles": 7, "best": 0.6, "others": [0.3, 0.4]},
+        {"rounds": 2600, "users": (4, 8), "articles": (4, 8), "best": (0.5, 0.65), "others": [(0.2, 0.3), (0.3, 0.45)]},
     ),
     "rare": Family(
         "rare clicks, 1 to 15 %",
         clicks,
-        choose={"rounds": 3000, "users": 3, "articles": 5, "best": 0.12, "others": [0.01, 0.06]},
-        seen={"rounds": 3000, "users": 2, "articles": 8, "best": 0.15, "others": [0.01, 0.08]},
-        reported={"rounds": 3000, "users": 4, "articles": 6, "best": 0.1, "others": [0.01, 0.05]},
-        former={"rounds": 4000, "users": 3, "articles": 5, "best": 0.08, "others": [0.01, 0.03]},
-        shown={"rounds": 3500, "users": 2, "articles": 7, "best": 0.11, "others": [0.02, 0.05]},
-        published={"rounds": 4000, "users": 2, "articles": 6, "best": 0.09, "others": [0.01, 0.04]},
-        printed={"rounds": 3600, "users": 3, "articles": 7, "best": 0.13, "others": [0.01, 0.07]},
-        report={"rounds": 4000, "users": 4, "articles": 8, "best": 0.12, "others": [0.01, 0.05]},
+        {
+            "rounds": 3500,
+            "users": (2, 4),
+            "articles": (5, 8),
+            "best": (0.08, 0.15),
+            "others": [(0.01, 0.02), (0.03, 0.07)],
+        },
     ),
-    "linear": Family(
-        "linear, costs 0/1",
-        linear,
-        choose={"rounds": 2000, "features": 5, "actions": 4},
-        seen={"rounds": 2000, "features": 8, "actions": 6},
-        reported={"rounds": 2500, "features": 6, "actions": 5},
-        former={"rounds": 2500, "features": 10, "actions": 3},
-        shown={"rounds": 2200, "features": 7, "actions": 5},
-        published={"rounds": 2400, "features": 9, "actions": 4},
-        printed={"rounds": 2300, "features": 6, "actions": 6},
-        report={"rounds": 2500, "features": 9, "actions": 5},
-    ),
+    "linear": Family("linear, costs 0/1", linear, {"rounds": 2300, "features": (5, 10), "actions": (3, 6)}),
     "items": Family(
         "items with features",
         items,
-        choose={"rounds": 2000, "topics": 3, "catalogue": 30, "fewest": 5, "most": 5, "rate": 0.8},
-        seen={"rounds": 2000, "topics": 5, "catalogue": 60, "fewest": 4, "most": 10, "rate": 0.6},
-        reported={"rounds": 2500, "topics": 4, "catalogue": 45, "fewest": 3, "most": 8, "rate": 0.7},
-        former={"rounds": 2500, "topics": 6, "catalogue": 50, "fewest": 4, "most": 12, "rate": 0.65},
-        shown={"rounds": 2300, "topics": 5, "catalogue": 40, "fewest": 3, "most": 10, "rate": 0.75},
-        published={"rounds": 2400, "topics": 7, "catalogue": 70, "fewest": 5, "most": 9, "rate": 0.7},
-        printed={"rounds": 2400, "topics": 6, "catalogue": 55, "fewest": 4, "most": 8, "rate": 0.75},
-        report={"rounds": 2500, "topics": 6, "catalogue": 45, "fewest": 3, "most": 10, "rate": 0.75},
+        {
+            "rounds": 2300,
+            "topics": (3, 7),
+            "catalogue": (30, 70),
+            "fewest": (3, 5),
+            "most": (5, 12),
+            "rate": (0.6, 0.8),
+        },
     ),
     "many": Family(
         "many actions",
         clicks,
-        choose={"rounds": 2000, "users": 2, "articles": 30, "best": 0.7, "others": [0.05, 0.3]},
-        seen={"rounds": 2000, "users": 2, "articles": 80, "best": 0.8, "others": [0.0, 0.4]},
-        reported={"rounds": 2500, "users": 3, "articles": 50, "best": 0.75, "others": [0.05, 0.35]},
-        former={"rounds": 3000, "users": 4, "articles": 40, "best": 0.7, "others": [0.1, 0.3]},
-        shown={"rounds": 2600, "users": 3, "articles": 60, "best": 0.75, "others": [0.1, 0.4]},
-        published={"rounds": 2800, "users": 2, "articles": 70, "best": 0.7, "others": [0.05, 0.35]},
-        printed={"rounds": 2700, "users": 3, "articles": 45, "best": 0.75, "others": [0.1, 0.35]},
-        report={"rounds": 2000, "users": 3, "articles": 50, "best": 0.75, "others": [0.05, 0.35]},
+        {"rounds": 2500, "users": (2, 4), "articles": (30, 80), "best": (0.7, 0.8), "others": [(0.0, 0.1), (0.3, 0.4)]},
     ),
     "units": Family(
         "another unit",
         units,
-        choose={"rounds": 2000, "users": 3, "articles": 4, "low": 5, "high": 60, "noise": 10},  # cents
-        seen={"rounds": 2000, "users": 4, "articles": 6, "low": 100, "high": 900, "noise": 150},  # milliseconds
-        reported={"rounds": 2500, "users": 5, "articles": 5, "low": 20, "high": 400, "noise": 60},
-        former={"rounds": 2500, "users": 3, "articles": 8, "low": 1000, "high": 5000, "noise": 700},
-        shown={"rounds": 2300, "users": 4, "articles": 6, "low": 2, "high": 25, "noise": 4},
-        published={"rounds": 2400, "users": 6, "articles": 5, "low": 300, "high": 2000, "noise": 300},
-        printed={"rounds": 2500, "users": 5, "articles": 7, "low": 1, "high": 9, "noise": 1.5},
-        report={"rounds": 2000, "users": 5, "articles": 5, "low": 2, "high": 25, "noise": 4},
+        {
+            "rounds": 2300,
+            "users": (3, 6),
+            "articles": (4, 8),
+            "decade": (0.0, 3.0),
+            "times": (5.0, 20.0),
+            "noise_share": (0.12, 0.2),
+        },
         other_unit=True,
     ),
     "heavy": Family(
         "heavy tails",
         heavy_tails,
-        choose={"rounds": 2000, "users": 3, "articles": 4, "shape": 3.0},
-        seen={"rounds": 2000, "users": 4, "articles": 5, "shape": 2.2},
-        reported={"rounds": 2500, "users": 2, "articles": 6, "shape": 2.5},
-        former={"rounds": 2500, "users": 3, "articles": 5, "shape": 2.8},
-        shown={"rounds": 2300, "users": 4, "articles": 4, "shape": 2.6},
-        published={"rounds": 2400, "users": 3, "articles": 6, "shape": 2.4},
-        printed={"rounds": 2500, "users": 4, "articles": 5, "shape": 2.7},
-        report={"rounds": 2500, "users": 4, "articles": 4, "shape": 2.8},
+        {"rounds": 2300, "users": (2, 4), "articles": (4, 6), "shape": (2.2, 3.0)},
         other_unit=True,
     ),
     "revenue": Family(
         "rare sales",
         sales,
-        choose={"rounds": 3000, "users": 2, "articles": 4, "rates": [0.02, 0.1], "values": [10, 50]},
-        seen={"rounds": 3000, "users": 3, "articles": 5, "rates": [0.03, 0.12], "values": [5, 100]},
-        reported={"rounds": 3000, "users": 2, "articles": 6, "rates": [0.02, 0.15], "values": [20, 80]},
-        former={"rounds": 3500, "users": 3, "articles": 4, "rates": [0.01, 0.12], "values": [10, 200]},
-        shown={"rounds": 3200, "users": 2, "articles": 5, "rates": [0.02, 0.14], "values": [5, 60]},
-        published={"rounds": 3400, "users": 3, "articles": 6, "rates": [0.02, 0.13], "values": [15, 120]},
-        printed={"rounds": 3300, "users": 2, "articles": 5, "rates": [0.02, 0.11], "values": [8, 90]},
-        report={"rounds": 3300, "users": 3, "articles": 4, "rates": [0.02, 0.1], "values": [10, 200]},
+        {
+            "rounds": 3200,
+            "users": (2, 3),
+            "articles": (4, 6),
+            "rates": [(0.01, 0.03), (0.1, 0.15)],
+            "values": [(5, 20), (50, 200)],
+        },
         other_unit=True,
     ),
     "delayed": Family(
         "costs come in batches",
         clicks,
-        choose={"rounds": 2000, "users": 3, "articles": 4, "best": 0.6, "others": [0.3, 0.3], "batch": 100},
-        seen={"rounds": 3000, "users": 5, "articles": 6, "best": 0.7, "others": [0.2, 0.4], "batch": 100},
-        reported={"rounds": 2400, "users": 4, "articles": 5, "best": 0.65, "others": [0.25, 0.35], "batch": 80},
-        former={"rounds": 2400, "users": 3, "articles": 6, "best": 0.6, "others": [0.2, 0.35], "batch": 120},
-        shown={"rounds": 2700, "users": 4, "articles": 4, "best": 0.7, "others": [0.3, 0.45], "batch": 90},
-        published={"rounds": 2600, "users": 3, "articles": 5, "best": 0.55, "others": [0.25, 0.35], "batch": 110},
-        printed={"rounds": 2500, "users": 4, "articles": 5, "best": 0.65, "others": [0.3, 0.4], "batch": 100},
-        report={"rounds": 2700, "users": 4, "articles": 5, "best": 0.6, "others": [0.3, 0.45], "batch": 80},
+        {
+            "rounds": 2500,
+            "users": (3, 5),
+            "articles": (4, 6),
+            "best": (0.55, 0.7),
+            "others": [(0.2, 0.3), (0.3, 0.45)],
+            "batch": (80, 120),
+        },
     ),
     "words": Family(
         "sparse words",
         words,
-        choose={"rounds": 3000, "vocabulary": 40, "length": 4, "articles": 4},
-        seen={"rounds": 3000, "vocabulary": 60, "length": 5, "articles": 6},
-        reported={"rounds": 3000, "vocabulary": 100, "length": 3, "articles": 3},
-        former={"rounds": 4000, "vocabulary": 80, "length": 6, "articles": 5},
-        shown={"rounds": 3500, "vocabulary": 70, "length": 4, "articles": 5},
-        published={"rounds": 3600, "vocabulary": 90, "length": 5, "articles": 6},
-        printed={"rounds": 3400, "vocabulary": 50, "length": 5, "articles": 5},
-        report={"rounds": 3600, "vocabulary": 90, "length": 6, "articles": 5},
+        {"rounds": 3400, "vocabulary": (40, 100), "length": (3, 6), "articles": (3, 6)},
     ),
     "few": Family(
         "few rounds",
         clicks,
-        choose={"rounds": 100, "users": 2, "articles": 4, "best": 0.8, "others": [0.2, 0.2]},
-        seen={"rounds": 100, "users": 3, "articles": 3, "best": 0.9, "others": [0.1, 0.3]},
-        reported={"rounds": 120, "users": 2, "articles": 5, "best": 0.85, "others": [0.15, 0.25]},
-        former={"rounds": 150, "users": 2, "articles": 4, "best": 0.75, "others": [0.2, 0.3]},
-        shown={"rounds": 130, "users": 3, "articles": 4, "best": 0.85, "others": [0.1, 0.3]},
-        published={"rounds": 140, "users": 2, "articles": 5, "best": 0.8, "others": [0.15, 0.3]},
-        printed={"rounds": 120, "users": 3, "articles": 4, "best": 0.8, "others": [0.1, 0.25]},
-        report={"rounds": 120, "users": 3, "articles": 4, "best": 0.8, "others": [0.2, 0.3]},
+        {"rounds": 120, "users": (2, 3), "articles": (3, 5), "best": (0.75, 0.9), "others": [(0.1, 0.2), (0.2, 0.3)]},
     ),
     "habits": Family(
         "some users click on everything",
         habits,
-        choose={"rounds": 3000, "users": 10, "articles": 5, "spread": 3.0},
-        seen={"rounds": 3000, "users": 30, "articles": 4, "spread": 2.0},
-        reported={"rounds": 2500, "users": 6, "articles": 8, "spread": 4.0},
-        former={"rounds": 4000, "users": 50, "articles": 6, "spread": 3.0},
-        shown={"rounds": 3000, "users": 200, "articles": 5, "spread": 3.0},
-        published={"rounds": 3200, "users": 20, "articles": 6, "spread": 3.5},
-        printed={"rounds": 3000, "users": 40, "articles": 6, "spread": 2.5},
-        report={"rounds": 3000, "users": 10, "articles": 4, "spread": 2.0},
+        {"rounds": 3000, "users": (6, 60), "articles": (4, 8), "spread": (2.0, 4.0)},
     ),
     "level": Family(
         "a level that wanders",
         wandering,
-        choose={"rounds": 2500, "users": 3, "articles": 4, "noise": 30, "step": 5},  # milliseconds
-        seen={"rounds": 2500, "users": 4, "articles": 6, "noise": 50, "step": 10},
-        reported={"rounds": 2500, "users": 2, "articles": 8, "noise": 30, "step": 10},
-        former={"rounds": 2500, "users": 5, "articles": 5, "noise": 60, "step": 20},
-        shown={"rounds": 2800, "users": 3, "articles": 7, "noise": 40, "step": 8},
-        published={"rounds": 2600, "users": 4, "articles": 5, "noise": 45, "step": 7},
-        printed={"rounds": 2700, "users": 3, "articles": 6, "noise": 35, "step": 9},
-        report={"rounds": 2800, "users": 4, "articles": 7, "noise": 35, "step": 9},
+        {"rounds": 2600, "users": (2, 5), "articles": (4, 8), "noise": (30, 60), "step": (5, 20)},  # milliseconds
         other_unit=True,
+    ),
+    "news": Family(
+        "articles come and go",
+        news,
+        {"rounds": 2600, "users": (2, 4), "offered": (4, 8), "articles": (20, 50), "rates": [(0.02, 0.1), (0.4, 0.7)]},
     ),
 }
 
 
+def _random_numbers(family: str, split: Split, seed: int, purpose: int) -> np.random.Generator:
+    return np.random.default_rng([SPLITS.index(split), zlib.crc32(family.encode()), seed, purpose])
+
+
+def draw_params(family: str, split: Split, seed: int) -> Params:
+    """The parameters of one problem; the same for the same arguments."""
+    return FAMILIES[family].draw(_random_numbers(family, split, seed, 0))
+
+
 def make_problem(family: str, params: Params, split: Split, seed: int) -> Problem:
     """The same for the same arguments; splits have independent random numbers."""
-    rng = np.random.default_rng([SPLITS.index(split), zlib.crc32(family.encode()), seed])
-    return FAMILIES[family].make(rng, **params)
+    return FAMILIES[family].make(_random_numbers(family, split, seed, 1), **params)

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from scipy.stats import bootstrap
 from scipy.stats import t as student
 
-from benchmarks.online.explorers import OURS, PEERS, UNIFORM
+from benchmarks.online.explorers import OURS, PEERS, SQUARECB, UNIFORM
 from benchmarks.online.problems import FAMILIES
 from benchmarks.shared import plots, ranking
 from benchmarks.shared.tables import markdown
@@ -108,6 +109,25 @@ def _cell(value: float, digits: int = 3) -> str:
     return "" if math.isnan(value) else f"{value:.{digits}f}"
 
 
+def ratio(runs: pd.DataFrame, name: str, of: str) -> tuple[float, float, float]:
+    """The mean regret share of an explorer over that of another, with its 95 % interval: a bootstrap over the seeds."""
+    by_seed = runs.groupby(["explorer", "seed"])["share"].mean()
+    pairs = [by_seed[explorer].to_numpy(float) for explorer in (name, of)]
+    found = float(pairs[0].mean() / pairs[1].mean())
+    if len(pairs[0]) < 2:
+        return found, math.nan, math.nan
+    interval = bootstrap(
+        pairs, lambda a, b, axis: a.mean(axis) / b.mean(axis), paired=True, method="percentile", rng=0
+    ).confidence_interval
+    return found, float(interval.low), float(interval.high)
+
+
+def _against_squarecb(runs: pd.DataFrame) -> list[str]:
+    of_ours, low, high = ratio(runs, OURS, SQUARECB)
+    interval = "" if math.isnan(low) else f" ({low:.3f} to {high:.3f} by a bootstrap over the seeds)"
+    return [f"{OURS} has {of_ours:.3f} times the regret share of {SQUARECB}{interval}.", ""]
+
+
 def in_markdown(runs: pd.DataFrame, found: pd.DataFrame, split: str, place: dict[str, str]) -> str:
     families = list(shares(runs))
     common = list(shares(runs).dropna(axis=1))
@@ -129,7 +149,6 @@ def in_markdown(runs: pd.DataFrame, found: pd.DataFrame, split: str, place: dict
                 *(_cell(row[family]) for family in families),
             ]
         )
-    settings = runs.drop_duplicates("family").set_index("family")["params"]
     commands = runs.drop_duplicates("explorer")[["explorer", "command", "engine"]]
     text = [
         "# Online problems",
@@ -137,6 +156,7 @@ def in_markdown(runs: pd.DataFrame, found: pd.DataFrame, split: str, place: dict
         f"Regret as a share of that of playing at random: 0 is perfect, 1 is random. Split `{split}`, mean over "
         f"{runs['seed'].nunique()} seeds. The difference is paired by seed, with its 95 % interval. Lower is better.",
         "",
+        *(_against_squarecb(runs) if {OURS, SQUARECB} <= set(runs["explorer"]) else []),
         *markdown(columns, rows),
         "",
         *(["Families that all explorers can play (common): " + ", ".join(common) + ".", ""] if some else []),
@@ -144,7 +164,9 @@ def in_markdown(runs: pd.DataFrame, found: pd.DataFrame, split: str, place: dict
         "",
         "![Regret by round](online.svg)",
         "",
-        *markdown(["family", "", "parameters"], [[f, FAMILIES[f].title, f"`{p}`"] for f, p in settings.items()]),
+        *markdown(
+            ["family", "", "drawn by each seed"], [[f, FAMILIES[f].title, FAMILIES[f].described()] for f in families]
+        ),
         "",
         *markdown(
             ["explorer", "flags, or package"],

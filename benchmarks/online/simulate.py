@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from opo_cmab.compare.rows import Key, Row
 from threadpoolctl import threadpool_limits
 
 from benchmarks.online.explorers import UnfitError, identity, make_bandit
-from benchmarks.online.problems import FAMILIES, VERSION, Split, make_problem
+from benchmarks.online.problems import VERSION, Split, draw_params, make_problem
 from benchmarks.shared.bandit import Array, Problem, play
 from benchmarks.shared.runner import Workers, finish_missing
 
@@ -61,12 +62,12 @@ def plan(
     """All runs to do. Explorers by name: VW's flags, None for a peer."""
     who = [identity(name, flags) for name, flags in explorers.items()]
     planned = []
-    for family in families:
-        params = FAMILIES[family].params(split)
+    for family, seed in product(families, range(seeds)):
+        params = draw_params(family, split, seed)
         if rounds is not None:
             params = params | {"rounds": min(rounds, params["rounds"])}
         what = {"version": VERSION, "family": family, "params": json.dumps(params, sort_keys=True), "split": split}
-        planned += [{**what, "seed": seed, **explorer} for seed in range(seeds) for explorer in who]
+        planned += [{**what, "seed": seed, **explorer} for explorer in who]
     return planned
 
 
