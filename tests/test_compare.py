@@ -415,7 +415,14 @@ def test_a_cut_file_is_used_as_far_as_it_goes(tmp_path, cut):
         ("", "the log is empty"),
         ("\n\n\n", "the log is empty"),
         (GOOD.replace("0.5", "1") * 9, "in all 9 rounds the action shown had probability 1.*--epsilon 0.1 is enough"),
-        (GOOD.replace(":0.5", "") * 9, "none of 9 rounds can be used.*Without the probabilities"),
+        (
+            "".join(GOOD.replace("0:1:0.5", f"0:{cost}") for cost in range(9)),  # each label differs
+            "none of 9 rounds can be used. 9 are like .*, line 1: the label '0:0' has no probability. Without",
+        ),
+        (
+            GOOD.replace("shared", "0:1 shared") + 2 * GOOD.replace("0:1:0.5 ", ""),
+            "none of 3 rounds can be used. 2 are like .*, line 5: no action has a cost",
+        ),
         (GOOD.replace("0:1:0.5 ", "") * 9, "none of 9 rounds can be used.*no action has a cost"),
         (b"\x1f\x8b\x08", "cannot be unpacked"),
         (b"\0\1\2\3", "is not a text file"),
@@ -431,6 +438,24 @@ def test_a_log_that_tells_nothing_is_refused_with_the_reason(tmp_path, capsys, t
     assert str(path) in capsys.readouterr().err
     with pytest.raises(LogError, match="is not a file"):
         opo_cmab.compare_explorers(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(("wrong", "decides"), [(-9999.0, True), (9999.0, True), (-20.0, True), (-1.0, False)])
+def test_a_cost_that_decides_the_estimates_is_pointed_out(tmp_path, wrong, decides):
+    rounds = rounds_of_clicks(3000)
+    costs = []
+    for number, lines in enumerate(rounds):
+        shown = next(i for i, line in enumerate(lines) if line[0].isdigit())
+        action, cost, rest = lines[shown].split(":", 2)
+        costs.append(wrong if number == 100 else float(cost))
+        lines[shown] = f"{action}:{costs[-1]}:{rest}"
+    (tmp_path / "log").write_text(to_text(rounds))
+    line = sum(len(lines) + 1 for lines in rounds[:100]) + 1
+    share = (wrong - np.mean(costs)) ** 2 / np.sum((costs - np.mean(costs)) ** 2)
+    said = [note for note in opo_cmab.compare_explorers(tmp_path / "log", TWO, passes=5).notes if "variance" in note]
+    assert len(said) == decides
+    if decides:
+        assert f"The cost {wrong:g} of one round ({tmp_path / 'log'}, line {line}) is {share:.0%} of" in said[0]
 
 
 def test_what_a_partly_deterministic_log_cannot_tell_is_said(tmp_path):

@@ -50,7 +50,11 @@ class LogError(ValueError):
 
 
 class _UnusableError(Exception):
-    """What is wrong with one round."""
+    """What is wrong with one round: a kind of fault, with places for values of this round."""
+
+    def __init__(self, kind: str, *values: Any) -> None:
+        super().__init__(kind.format(*values))
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,15 @@ class BadRound:
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class FarCost:
+    """The lowest or the highest cost of a log, and where it is."""
+
+    cost: float
+    file: str
+    line: int
 
 
 @dataclass(frozen=True)
@@ -88,7 +101,7 @@ class Log:
     bad: int = 0
     named: list[BadRound] = field(default_factory=list)
     deterministic: int = 0  #: rounds with several actions in which the one shown had probability 1
-    cost_range: tuple[float, float] = (math.inf, -math.inf)
+    far_costs: list[FarCost] = field(default_factory=list)  #: the lowest and the highest
     mean_cost: float = 0.0
     cost_variance: float = 0.0
     actions: int = 0  #: summed over rounds
@@ -98,8 +111,16 @@ class Log:
     action_namespaces: str = ""
 
     @property
+    def cost_range(self) -> tuple[float, float]:
+        return self.far_costs[0].cost, self.far_costs[1].cost
+
+    @property
     def format(self) -> Format:
         return self.formats[0]
+
+    def share_of_spread(self, cost: float) -> float:
+        """How much of the sum of squared deviations from the mean cost is that of one round with this cost."""
+        return (cost - self.mean_cost) ** 2 / (self.rounds * self.cost_variance) if self.cost_variance > 0 else 0.0
 
     def smallest_probability(self, neglected: float = 0.01) -> float:
         r"""The bound $\tau$ below which probabilities are clipped.
@@ -211,11 +232,11 @@ def _parse_text(text: str) -> Round:
     position, words = found[0]
     parts = words[0].split(":")
     if len(words) > 1 or len(parts) > 3:
-        raise _UnusableError(f"the label {' '.join(words)!r} is not action:cost:probability")
+        raise _UnusableError("the label {!r} is not action:cost:probability", " ".join(words))
     if len(parts) == 1:
-        raise _UnusableError(f"the label {words[0]!r} has no cost")
+        raise _UnusableError("the label {!r} has no cost", words[0])
     if len(parts) == 2:
-        raise _UnusableError(f"the label {words[0]!r} has no probability")
+        raise _UnusableError("the label {!r} has no probability", words[0])
     if actions == 1 and not shared:
         raise _UnusableError("a round of one line: this is --cb data, not --cb_explore_adf with a line for each action")
     probability = _probability(_number(parts[2], "probability"))
@@ -236,15 +257,15 @@ def _number(word: Any, what: str) -> float:
     try:
         value = float(word)
     except (TypeError, ValueError):
-        raise _UnusableError(f"the {what} {word!r} is not a number") from None
+        raise _UnusableError("the {} {!r} is not a number", what, word) from None
     if not math.isfinite(value):
-        raise _UnusableError(f"the {what} is {word}")
+        raise _UnusableError("the {} is {}", what, word)
     return value
 
 
 def _probability(value: float) -> float:
     if not 0 < value <= 1:
-        raise _UnusableError(f"the probability {value:g} is not above 0 and at most 1")
+        raise _UnusableError("the probability {:g} is not above 0 and at most 1", value)
     return value
 
 
@@ -255,7 +276,7 @@ def _parse_dsjson(text: str) -> Round:
     try:
         event = json.loads(text)
     except json.JSONDecodeError as error:
-        raise _UnusableError(f"not JSON, or cut off: {error.msg} at character {error.pos + 1}") from None
+        raise _UnusableError("not JSON, or cut off: {} at character {}", error.msg, error.pos + 1) from None
     if not isinstance(event, dict):
         raise _UnusableError("not a JSON object")
     context = event.get("c")
@@ -277,11 +298,11 @@ def _parse_dsjson(text: str) -> Round:
     else:
         raise _UnusableError("no _labelIndex or _label_Action")
     if action != int(action) or not 0 <= action < len(choices):
-        raise _UnusableError(f"the action shown, number {action + 1:g}, is not among the {len(choices)} of c._multi")
+        raise _UnusableError("the action shown, number {:g}, is not among the {} of c._multi", action + 1, len(choices))
     probability = _probability(_number(event["_label_probability"], "_label_probability"))
     dropped = _number(event.get("pdrop", 0), "pdrop")
     if not 0 <= dropped < 1:
-        raise _UnusableError(f"pdrop, {dropped:g}, is not at least 0 and below 1")
+        raise _UnusableError("pdrop, {:g}, is not at least 0 and below 1", dropped)
     # A round kept with probability 1 - pdrop stands for 1 / (1 - pdrop) rounds: as if shown that much more rarely.
     cost = _number(event["_label_cost"], "_label_cost")
     return Round(int(action), len(choices), cost, probability * (1 - dropped), probability == 1 and len(choices) > 1)
@@ -320,18 +341,21 @@ class _Sums:
 
     def __init__(self) -> None:
         self.rounds = self.actions = 0
-        self.low, self.high = math.inf, -math.inf
+        self._lowest, self._highest = FarCost(math.inf, "", 0), FarCost(-math.inf, "", 0)
         self._first = self._sum = self._squares = (
             0.0  # costs minus the first one: no cancellation if they are far from 0
         )
         self._smallest, self._inverse = np.full(BINS + 1, np.inf), np.zeros(BINS + 1)
 
-    def add(self, label: Round) -> None:
+    def add(self, label: Round, file: str, line: int) -> None:
         if not self.rounds:
             self._first = label.cost
         self.rounds += 1
         self.actions += label.actions
-        self.low, self.high = min(self.low, label.cost), max(self.high, label.cost)
+        if label.cost < self._lowest.cost:
+            self._lowest = FarCost(label.cost, file, line)
+        if label.cost > self._highest.cost:
+            self._highest = FarCost(label.cost, file, line)
         cost = label.cost - self._first
         self._sum += cost
         self._squares += cost * cost
@@ -340,7 +364,8 @@ class _Sums:
         self._smallest[bin] = min(self._smallest[bin], label.probability)
 
     def into(self, log: Log) -> None:
-        log.rounds, log.actions, log.cost_range = self.rounds, self.actions, (self.low, self.high)
+        log.rounds, log.actions = self.rounds, self.actions
+        log.far_costs = [self._lowest, self._highest]
         if self.rounds:
             mean = self._sum / self.rounds
             log.mean_cost, log.cost_variance = self._first + mean, max(0.0, self._squares / self.rounds - mean * mean)
@@ -365,15 +390,17 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
     actions: set[str] = set()
     digest = hashlib.blake2b(digest_size=12)
     sums = _Sums()
-    reasons: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()  # of faults
+    first_of_kind: dict[str, BadRound] = {}
     records: list[tuple[Any, ...]] = []
 
-    def leave_out(file: str, line: int, reason: str) -> None:
+    def leave_out(file: str, line: int, wrong: _UnusableError) -> None:
         log.bad += 1
+        bad = BadRound(file, line, str(wrong))
         if len(log.named) < NAMED:
-            log.named.append(BadRound(file, line, reason))
-        if reason in reasons or len(reasons) < 1000:  # some name a value of the line
-            reasons[reason] += 1
+            log.named.append(bad)
+        first_of_kind.setdefault(wrong.kind, bad)
+        kinds[wrong.kind] += 1
 
     with index.open("wb") as output:
         for number, file in enumerate(log.files):
@@ -386,7 +413,7 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
                             raise _UnusableError("the file ends without a new line: left out in case it was cut")
                         label = parse(text.decode("utf-8", "replace"))
                     except _UnusableError as wrong:
-                        leave_out(file, line, str(wrong))
+                        leave_out(file, line, wrong)
                         continue
                     if label.certain:
                         log.deterministic += 1
@@ -395,24 +422,24 @@ def scan(files: Sequence[str | Path], index: Path) -> Log:
                         of_shared, of_actions = namespaces_of(text.decode("utf-8", "replace"))
                         shared |= of_shared
                         actions |= of_actions
-                    sums.add(label)
+                    sums.add(label, file, line)
                     where = number, offset, len(text)
                     records.append((*where, label.action, label.actions, label.cost, label.probability))
                     if len(records) == BLOCK // 8:
                         np.array(records, RECORD).tofile(output)
                         records.clear()
             except UNPACKING as error:
-                leave_out(file, line, f"the packed file is cut or damaged after this round: {error}")
+                leave_out(file, line, _UnusableError("the packed file is cut or damaged after this round: {}", error))
         np.array(records, RECORD).tofile(output)
     log.fingerprint = digest.hexdigest()
     log.shared_namespaces, log.action_namespaces = "".join(sorted(shared)), "".join(sorted(actions))
     sums.into(log)
-    _check(log, reasons)
+    _check(log, [(count, first_of_kind[kind]) for kind, count in kinds.most_common(1)])
     return log
 
 
-def _check(log: Log, reasons: Counter[str]) -> None:
-    """Refuses an unusable log, with the most frequent reason."""
+def _check(log: Log, faults: Sequence[tuple[int, BadRound]]) -> None:
+    """Refuses an unusable log, with the most frequent fault: how many rounds have it, and the first of them."""
     names = ", ".join(log.files)
     if log.rounds:
         return
@@ -424,13 +451,11 @@ def _check(log: Log, reasons: Counter[str]) -> None:
         )
     if not log.bad:
         raise LogError(f"{names}: the log is empty. Give a log with at least a few hundred rounds.")
-    [(reason, count)] = reasons.most_common(1)
+    [(count, first)] = faults
     advice = ""
-    if "probability" in reason and "no" in reason:
+    if "no probability" in first.reason or "no _label_probability" in first.reason:
         advice = (
             " Without the probabilities of the actions shown, explorers cannot be compared. Log them as "
             "action:cost:probability; Workspace.predict returns them."
         )
-    raise LogError(
-        f"{names}: none of {log.bad} rounds can be used, {count} because of: {reason} ({log.named[0]}).{advice}"
-    )
+    raise LogError(f"{names}: none of {log.bad} rounds can be used. {count} are like {first}.{advice}")

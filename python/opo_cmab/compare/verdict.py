@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["notes", "verdict"]
 
+DOMINATES = 0.2  # of the variance of all costs: that of one round is pointed out
+
 
 def _times(value: float) -> str:
     if value > 1000:
@@ -110,6 +112,13 @@ def notes(
         said.append(
             f"All costs in the log are {log.cost_range[0]:g}: explorers cannot differ. Check the costs in the log."
         )
+    for far in log.far_costs:
+        share = log.share_of_spread(far.cost)
+        if share > DOMINATES:
+            said.append(
+                f"The cost {far.cost:g} of one round ({far.file}, line {far.line}) is {share:.0%} of the variance of "
+                "all costs: the estimates depend on this round. If its cost is wrong, remove it and compare again."
+            )
     could_be_shown = log.inverse_probabilities / log.actions
     if could_be_shown < 0.97:
         said.append(
