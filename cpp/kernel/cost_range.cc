@@ -33,18 +33,17 @@ double cost_range::tame(double cost) const
   return clip(std::min(std::max(cost, lowest - room), highest + room));
 }
 
-void cost_range::observe(double cost)
+double cost_range::observe(double cost)
 {
   auto& s = _state;
-  const double tamed = tame(cost);
-  if (tamed != clip(cost)) { ++s.far_costs; }
-  cost = tamed;
+  const double counts_as = tame(cost);
+  if (counts_as != clip(cost)) { ++s.far_costs; }
   const bool was_known = known();
-  s.min = std::min(s.min, cost);
-  s.max = std::max(s.max, cost);
-  if (s.count == 0) { s.first = cost; }
+  s.min = std::min(s.min, counts_as);
+  s.max = std::max(s.max, counts_as);
+  if (s.count == 0) { s.first = counts_as; }
   ++s.count;
-  const double difference = cost - s.first;
+  const double difference = counts_as - s.first;
   s.sum += difference;
   s.squares += difference * difference;
 
@@ -59,10 +58,14 @@ void cost_range::observe(double cost)
     high = std::min(high, mean + DEVIATIONS * deviation);
   }
   const double most = TOLERANCE * (high - low);
-  if (!known() || (was_known && std::abs(low - s.low) <= most && std::abs(high - s.high) <= most)) { return; }
-  s.low = low;
-  s.high = high;
-  s.start = std::min(LARGEST_START, 0.5 * (mean - low) / (high - low));
+  const bool moves = !was_known || std::abs(low - s.low) > most || std::abs(high - s.high) > most;
+  if (known() && moves)
+  {
+    s.low = low;
+    s.high = high;
+    s.start = std::min(LARGEST_START, 0.5 * (mean - low) / (high - low));
+  }
+  return counts_as;
 }
 
 double cost_range::loss(double cost) const

@@ -37,7 +37,8 @@ public:
 
   /// Learns from a cost. The range moves only if one of its ends is off by more than a quarter of the width: so it
   /// moves rarely.
-  void observe(double cost);
+  /// \return what the cost counts as (tame)
+  double observe(double cost);
 
   /// Whether two different costs have been seen.
   bool known() const { return _state.min < _state.max; }

@@ -44,12 +44,11 @@ constexpr double FIRST_LABEL = 0.75;
 
 double cost_unit::observe(double cost)
 {
-  const double tamed = range.tame(cost);
   const bool was_known = range.known();
   const double first_cost = range.max();
-  range.observe(cost);
+  const double counts_as = range.observe(cost);
   if (!was_known && range.known()) { negative = std::isfinite(first_cost) && range.max() > first_cost; }
-  return raw ? cost : tamed;
+  return raw ? cost : counts_as;
 }
 
 float cost_unit::label(double cost) const
@@ -163,7 +162,7 @@ private:
 
   void show(VW::multi_ex& examples) const;
   double observe(float cost);
-  void warn_if_far(float cost, double counts_as);
+  void warn_of_far_cost(float cost, double counts_as, double lowest, double highest);
 };
 
 void cb_cost_unit::show(VW::multi_ex& examples) const
@@ -200,8 +199,10 @@ double cb_cost_unit::observe(float cost)
   if (!std::isfinite(cost)) { THROW("the cost " << cost << " is not finite: costs must be finite numbers"); }
   const auto& range = _unit->range;
   const double clipped = range.clip(cost);
-  warn_if_far(cost, range.tame(cost));
+  const double lowest = range.min();
+  const double highest = range.max();
   const double counts_as = _unit->observe(cost);
+  if (!_unit->raw && counts_as != clipped) { warn_of_far_cost(cost, counts_as, lowest, highest); }
   if (_warned_of_cost || _unit->shows_costs || clipped == cost) { return counts_as; }
   _warned_of_cost = true;
   const char* flag = cost > clipped ? "--cb_max_cost" : "--cb_min_cost";
@@ -213,18 +214,16 @@ double cb_cost_unit::observe(float cost)
   return counts_as;
 }
 
-void cb_cost_unit::warn_if_far(float cost, double counts_as)
+/// \param lowest, highest the lowest and the highest cost before this one
+void cb_cost_unit::warn_of_far_cost(float cost, double counts_as, double lowest, double highest)
 {
-  const auto& range = _unit->range;
-  if (_warned_of_far_cost || counts_as == range.clip(cost)) { return; }
+  if (_warned_of_far_cost) { return; }
   _warned_of_far_cost = true;
-  const bool above = cost > range.max();
   _logger.err_warn(
       "The cost {} is far from all costs so far, {} to {}. It is learnt as {}. Only the first two such costs are "
       "doubted, and further ones are not reported. If it is wrong, give the true limits, such as --cb_min_cost {} "
       "--cb_max_cost {}. If it is right, give {} {}.",
-      cost, range.min(), range.max(), counts_as, range.min(), range.max(), above ? "--cb_max_cost" : "--cb_min_cost",
-      cost);
+      cost, lowest, highest, counts_as, lowest, highest, cost > highest ? "--cb_max_cost" : "--cb_min_cost", cost);
 }
 
 float cb_cost_unit::sensitivity(learner& base, VW::example& ec)
