@@ -102,8 +102,18 @@ std::unique_ptr<VW::workspace> VW::initialize_with_opo_cmab(std::unique_ptr<conf
     std::unique_ptr<VW::io::reader> model_override_reader, driver_output_func_t driver_output_func,
     void* driver_output_func_context, VW::io::logger* custom_logger)
 {
-  return VW::initialize_experimental(std::move(options), std::move(model_override_reader), driver_output_func,
-      driver_output_func_context, custom_logger, VW::make_unique<stack_builder>());
+  const bool has_model = !supplied(*options, {"initial_regressor", "i"}).empty();
+  try
+  {
+    return VW::initialize_experimental(std::move(options), std::move(model_override_reader), driver_output_func,
+        driver_output_func_context, custom_logger, VW::make_unique<stack_builder>());
+  }
+  catch (const VW::vw_exception& error)
+  {
+    const std::string message = error.what();
+    if (!has_model || message.rfind("Disagreeing option values", 0) != 0) { throw; }
+    THROW(message << ". The second is the model's (-i), which keeps it: leave out the flag, or train a new model");
+  }
 }
 
 std::unique_ptr<VW::workspace> VW::merge_models_without_opo_cmab(const VW::workspace* base_workspace,
