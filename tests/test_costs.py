@@ -31,6 +31,29 @@ def costs_of(rounds):
     return [float(line.split(":")[1]) for lines in rounds for line in lines if line[0].isdigit()]
 
 
+def new_actions(rounds):
+    """The rounds with an id for each action, every third of which is new."""
+    ids = iter(range(10**6))
+    old = [next(ids) for _ in range(4)]
+
+    def known_by_id(line):
+        label, bar, _ = line.partition("|a")
+        number = next(ids)
+        return f"{label}{bar} id{number if number % 3 == 0 else old[number % 4]}" if bar else line
+
+    return [[known_by_id(line) for line in lines] for lines in rounds]
+
+
+def newcomers_of(rounds):
+    """For each round with a label whether its action had no feature in common with those learnt from before."""
+    known, result = set(), []
+    for line in (line for lines in rounds for line in lines if line[0].isdigit()):
+        features = {word.split(":")[0] for word in line.partition("|a")[2].partition("|")[0].split()}
+        result.append(known.isdisjoint(features))
+        known |= features
+    return result
+
+
 def whole_costs(rounds, most=16):
     """Costs that are whole numbers: VW reads those from text exactly, and fractions not to the last bit."""
     return relabel(rounds, lambda cost: round(cost * most))
@@ -45,11 +68,11 @@ def clicks(seed, n=80, rate=0.3):
 class Mapping:
     """What the regression learns, round by round, and what its scores mean: in plain Python."""
 
-    def __init__(self, costs, logistic, low=-np.inf, high=np.inf):
+    def __init__(self, costs, newcomers, logistic, low=-np.inf, high=np.inf):
         self.logistic = logistic
         self.sign, self.labels, self.ranges = 1.0, [], []  # the range after each round
         now = CostRange(low, high)
-        for cost in costs:
+        for cost, is_new in zip(costs, newcomers, strict=True):
             was_known, first, counts_as = now.known, now.max, now.tame(cost)
             now.observe(cost)
             if now.known and not was_known:
@@ -62,15 +85,23 @@ class Mapping:
             else:
                 label = self.sign * (now.loss(counts_as) - now.start)
             self.labels.append(label)
+            if is_new:
+                now.observe_newcomer(counts_as)
             self.ranges.append(copy.copy(now))
 
     def known(self, t):
         """Whether the range is known before round t."""
         return t > 0 and self.ranges[t - 1].known
 
-    def loss(self, scores, unit):
+    def mapped(self, scores, unit):
         signed = self.sign * np.asarray(scores)
         return sigmoid(signed) if self.logistic else unit.start + signed
+
+    def newcomer_loss(self, unit):
+        return unit.newcomer_loss(0.5 if self.logistic else unit.start)
+
+    def loss(self, scores, unit):
+        return np.where(np.equal(scores, 0), self.newcomer_loss(unit), self.mapped(scores, unit))
 
     def losses(self, scores):
         """Of past predictors, for a context for which the present predictor, the last one, has these scores."""
@@ -79,15 +110,19 @@ class Mapping:
         now, first = self.ranges[n - 1], next(r for r in self.ranges if r.known)
         learnt_in = [r if r.known else first for r in [first, *self.ranges[: n - 1]]]
         losses = [
-            (r.low - now.low + r.width * self.loss(f, r)) / now.width for f, r in zip(scores, learnt_in, strict=True)
+            (r.low - now.low + r.width * self.mapped(f, r)) / now.width for f, r in zip(scores, learnt_in, strict=True)
         ]
+        if now.newcomers:
+            losses = np.where(np.equal(scores, 0), self.newcomer_loss(now), losses)
         shift = now.shift(self.loss(present, now).min())
         moved = np.array(losses) - shift
         return np.where(moved > now.largest_plausible_loss - shift, UNKNOWN_LOSS, moved)
 
 
 def stock_on_mapped_costs(stock, rounds, arguments, logistic, **ends):
-    mapping = Mapping(costs_of(rounds), logistic, **ends)
+    leaves_out = "--noconstant" in arguments
+    newcomers = [is_new and leaves_out for is_new in newcomers_of(rounds)]
+    mapping = Mapping(costs_of(rounds), newcomers, logistic, **ends)
     labels = iter(mapping.labels)
     mapped = with_probability_one(relabel(rounds, lambda _: next(labels)))
     loss = f"{LOGISTIC} --logistic_min 0 --logistic_max 1" if logistic else ""
@@ -100,6 +135,7 @@ STREAMS = {
     "rare clicks": lambda: clicks(3, n=50, rate=0.06),
     "the best cost first": lambda: relabel(clicks(4, n=50, rate=0.7), lambda c: c + 1),
     "rare failures": lambda: relabel(clicks(5, n=60, rate=0.1), lambda c: -50 * c),
+    "new actions": lambda: new_actions(random_rounds(9, n=50)),
     "growing costs": lambda: [
         lines for k in range(50) for lines in relabel(random_rounds(100 + k, n=1), lambda c, k=k: c * 1.5**k)
     ],
@@ -192,6 +228,36 @@ def test_limits_that_hold_all_costs_change_nothing(ours, stream, explorer):
     assert ours(f"{arguments} --cb_min_cost -1e10 --cb_max_cost 1e20", rounds) == ours(arguments, rounds)
 
 
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_actions_that_are_new_in_each_round_are_not_played_for_ever(explorer):
+    """New actions look good, as nothing is known of them. Here all that are known are better."""
+    rng = np.random.default_rng(5)
+    vw = Workspace(f"--cb_explore_adf {explorer} -q UA --quiet")
+    of_new = []
+    for t in range(1500):
+        lines = ["shared |U user", "|A a", "|A b", "|A c", f"|A new{t}"]
+        p = np.array(vw.predict(lines))
+        shown = rng.choice(4, p=p / p.sum())
+        click = rng.uniform() < (0.5, 0.45, 0.4, 0.15)[shown]
+        vw.learn([*lines[: shown + 1], f"0:{-int(click)}:{p[shown]} {lines[shown + 1]}", *lines[shown + 2 :]])
+        of_new.append(p[3])
+    assert np.mean(of_new[:50]) > 0.3  # they are tried
+    assert np.mean(of_new[-200:]) < 0.25  # less than at random
+
+
+def test_newcomers_are_expected_to_cost_what_those_before_them_did():
+    costs = CostRange()
+    for cost in [0.0, -1.0] * 4:
+        costs.observe(cost)
+    assert costs.newcomer_loss(0.25) == 0.25
+    for _ in range(100):
+        costs.observe_newcomer(0.0)
+    assert costs.newcomer_loss(0.25) == pytest.approx((0.25 + 1) / 2)
+    for _ in range(100):
+        costs.observe_newcomer(-1.0)
+    assert costs.newcomer_loss(0.25) == pytest.approx((0.25 + 2 * 0.5) / 3)
+
+
 # -- the unit does not matter -----------------------------------------------------------------------------------------
 
 EXACT_UNITS = {
@@ -239,7 +305,7 @@ def test_any_other_unit_changes_next_to_nothing(ours, explorer, change):
 
 @pytest.mark.parametrize("split", [1, 2, 5, 40])
 @pytest.mark.parametrize("explorer", ["--opo_cmab", "--opo_cmab --opo_budget 4", f"--opo_cmab {LOGISTIC}", "--fastcb"])
-@pytest.mark.parametrize("stream", ["continuous costs", "rare clicks", "growing costs"])
+@pytest.mark.parametrize("stream", ["continuous costs", "rare clicks", "growing costs", "new actions"])
 def test_a_model_saved_at_any_point_goes_on_with_the_range_that_it_has_learnt(ours, tmp_path, stream, explorer, split):
     rounds = STREAMS[stream]()
     arguments, model = f"--cb_explore_adf {explorer} -q sa", str(tmp_path / "model")

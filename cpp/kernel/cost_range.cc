@@ -73,6 +73,20 @@ double cost_range::loss(double cost) const
   return (clip(cost) - _state.first - _state.low) / (_state.high - _state.low);
 }
 
+void cost_range::observe_newcomer(double counts_as)
+{
+  _state.newcomer_sum += counts_as - _state.first;
+  ++_state.newcomers;
+}
+
+double cost_range::newcomer_loss(double start) const
+{
+  if (!knows_newcomers()) { return start; }
+  const auto n = static_cast<double>(_state.newcomers);
+  const double mean = (_state.newcomer_sum / n - _state.low) / (_state.high - _state.low);
+  return (EXPECTED_AS * start + n * std::min(1., std::max(0., mean))) / (EXPECTED_AS + n);
+}
+
 double cost_range::shift(double lowest_loss) const
 {
   return std::max(0., std::min(lowest_loss + ROOM_ABOVE, loss(max())) - 1.);
@@ -86,7 +100,8 @@ bool cost_range::restore(const state& saved)
   const bool good = !std::isnan(saved.min) && !std::isnan(saved.max) &&
       (nothing_seen || finite(saved.max - saved.min)) && finite(saved.low) && finite(saved.high) &&
       (!is_known || saved.low < saved.high) && saved.start >= 0. && saved.start <= LARGEST_START &&
-      finite(saved.first) && finite(saved.sum) && saved.squares >= 0. && finite(saved.squares);
+      finite(saved.first) && finite(saved.sum) && saved.squares >= 0. && finite(saved.squares) &&
+      finite(saved.newcomer_sum);
   if (good) { _state = saved; }
   return good;
 }

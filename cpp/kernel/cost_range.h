@@ -13,6 +13,7 @@ namespace opo_cmab
 {
 constexpr double LARGEST_START = 0.25;  ///< of cost_range::start
 constexpr double ROOM_ABOVE = 0.25;     ///< of cost_range::shift
+constexpr double EXPECTED_AS = 100.;    ///< newcomers, of cost_range::newcomer_loss
 
 /// The cost range, from low to high: the mean plus and minus two standard deviations, within the lowest and the highest
 /// cost so far. Costs outside of the limits, if given, are clipped to them.
@@ -68,6 +69,16 @@ public:
   /// look bad.
   double start() const { return _state.start; }
 
+  /// Learns what a newcomer cost: an action of which the regression knew no feature when it was played.
+  /// \param counts_as as returned by observe
+  void observe_newcomer(double counts_as);
+  bool knows_newcomers() const { return _state.newcomers > 0; }
+
+  /// What a newcomer's loss is expected to be: the mean of those before it, if there have been many. The range must be
+  /// known.
+  /// \param start what the model predicts for a newcomer, which counts as if a hundred had had that loss
+  double newcomer_loss(double start) const;
+
   /// Everything learnt, as plain data.
   class state
   {
@@ -82,6 +93,8 @@ public:
     uint64_t count = 0;
     double start = LARGEST_START;
     uint64_t far_costs = 0;  ///< how many were beyond all others by more than ten times their spread
+    double newcomer_sum = 0.;
+    uint64_t newcomers = 0;
   };
   const state& save() const { return _state; }
   /// \return false if this is not a valid range

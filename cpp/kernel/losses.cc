@@ -4,6 +4,7 @@
 #include "kernel/vectorized.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace
 {
@@ -25,9 +26,10 @@ OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map:
   const lanes scale = zero + piece.scale;
   const lanes largest = zero + map.largest;
   const lanes largest_plausible = zero + map.largest_plausible;
-  const auto set = [&](std::size_t i, lanes prediction) __attribute__((always_inline))
+  const lanes newcomer = zero + (std::isnan(map.newcomer) ? piece.offset + piece.scale * (LOGISTIC ? 0.5 : 0.) : map.newcomer);
+  const auto set = [&](std::size_t i, lanes prediction, lanes score) __attribute__((always_inline))
   {
-    const lanes loss = offset + scale * prediction;
+    const lanes loss = score == zero ? newcomer : offset + scale * prediction;
     store(values + i, loss > largest_plausible ? zero + UNKNOWN_LOSS : min(loss, largest));
   };
   std::size_t i = 0;
@@ -36,17 +38,19 @@ OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map:
     // Two at once, because one division takes as long as the rest.
     for (; i + 2 * LANES <= size; i += 2 * LANES)
     {
-      const lanes a = inverse_sigmoid(load(values + i));
-      const lanes b = inverse_sigmoid(load(values + i + LANES));
+      const lanes first = load(values + i);
+      const lanes second = load(values + i + LANES);
+      const lanes a = inverse_sigmoid(first);
+      const lanes b = inverse_sigmoid(second);
       const lanes inverse = 1. / (a * b);
-      set(i, b * inverse);
-      set(i + LANES, a * inverse);
+      set(i, b * inverse, first);
+      set(i + LANES, a * inverse, second);
     }
   }
   for (; i < size; i += LANES)
   {
-    const lanes prediction = load(values + i);
-    set(i, LOGISTIC ? 1. / inverse_sigmoid(prediction) : prediction);
+    const lanes score = load(values + i);
+    set(i, LOGISTIC ? 1. / inverse_sigmoid(score) : score, score);
   }
 }
 }  // namespace

@@ -1,5 +1,6 @@
 #include "reductions/cb_cost_unit.h"
 
+#include "reductions/cb_shared_features.h"
 #include "reductions/explorer_setup.h"
 #include "reductions/parts.h"
 #include "vw/common/vw_exception.h"
@@ -76,8 +77,11 @@ double cost_unit::scale() const
   return shows_costs ? labels : labels / (high() - low());
 }
 
+double cost_unit::newcomer_loss() const { return range.newcomer_loss(offset() + (logistic ? 0.5 : 0.) * scale()); }
+
 float cost_unit::seen(float score) const
 {
+  if (score == 0.f && !raw && range.knows_newcomers()) { return static_cast<float>(newcomer_loss()); }
   const auto a = static_cast<float>(offset());
   const auto b = static_cast<float>(scale());
   return logistic ? a + b / (1.f + std::exp(-score)) : a + b * score;
@@ -122,6 +126,7 @@ opo_cmab::loss_map cost_unit::loss_map(const range_history& ranges, const segmen
   {
     result.pieces = ranges.pieces(past, logistic);
     result.largest_plausible = range.largest_plausible_loss() - shift;
+    if (range.knows_newcomers()) { result.newcomer = newcomer_loss() - shift; }
     for (auto& piece : result.pieces)
     {
       if (logistic) { piece.offset += piece.scale * offset(); }
@@ -140,8 +145,11 @@ using opo_cmab::cost_unit;
 class cb_cost_unit
 {
 public:
-  cb_cost_unit(std::unique_ptr<cost_unit> unit, learner& base, uint32_t saved_version, VW::io::logger logger)
+  /// \param shared nullptr: the regression learns what actions share, and what it predicts for newcomers
+  cb_cost_unit(std::unique_ptr<cost_unit> unit, const opo_cmab::shared_features* shared, learner& base,
+      uint32_t saved_version, VW::io::logger logger)
       : _unit(std::move(unit))
+      , _shared(shared)
       , _state("costs", base, saved_version)
       , _logger(std::move(logger))
   {
@@ -155,6 +163,7 @@ public:
 
 private:
   std::unique_ptr<cost_unit> _unit;
+  const opo_cmab::shared_features* _shared;
   opo_cmab::explorer_state _state;
   VW::io::logger _logger;
   bool _warned_of_cost = false;
@@ -188,8 +197,13 @@ void cb_cost_unit::learn(learner& base, VW::multi_ex& examples)
       {
         if (observed != nullptr) { observed->cost = cost; }
       });
-  if (observed != nullptr) { observed->cost = _unit->label(observe(cost)); }
+  const double counts_as = observed != nullptr ? observe(cost) : 0.;
+  if (observed != nullptr) { observed->cost = _unit->label(counts_as); }
   base.learn(examples);
+  if (observed != nullptr && _shared != nullptr && _shared->learnt_newcomer)
+  {
+    _unit->range.observe_newcomer(counts_as);
+  }
   if (base.learn_returns_prediction) { show(examples); }
 }
 
@@ -246,10 +260,11 @@ public:
   uint64_t negative;
 };
 
-/// Models of formats 5 and 6 lack the last number of the range.
-void add_far_costs(std::string& bytes)
+/// Models of formats 5 and 6 lack the last three numbers of the range, those of format 7 the last two.
+void add_missing(std::string& bytes, uint32_t version)
 {
-  bytes.insert(std::min(bytes.size(), offsetof(saved_unit, negative) - sizeof(uint64_t)), sizeof(uint64_t), '\0');
+  const std::size_t missing = (version < 7 ? 3 : 2) * sizeof(uint64_t);
+  bytes.insert(std::min(bytes.size(), offsetof(saved_unit, negative) - missing), missing, '\0');
 }
 
 /// The state in models of format 4, where the limits were the range.
@@ -311,7 +326,7 @@ void cb_cost_unit::save_load(VW::io_buf& io, bool read, bool text)
   saved_unit saved = {};
   saved_unit_4 old = {};
   const bool is_old = _state.saved_version() == 4;
-  if (_state.saved_version() == 5 || _state.saved_version() == 6) { add_far_costs(bytes); }
+  if (_state.saved_version() > 4 && _state.saved_version() < 8) { add_missing(bytes, _state.saved_version()); }
   if (is_old ? !copy_from(bytes, old) : !copy_from(bytes, saved)) { _state.throw_damaged("its size is wrong"); }
   if (is_old) { saved = upgrade(old); }
   _unit->negative = saved.negative != 0;
@@ -490,8 +505,9 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
 
   auto base = require_multiline(stack_builder.setup_base_learner());
   parts.costs = unit.get();
+  const bool unit_is_raw = unit->raw;
   const uint32_t saved = parts.saved_state >= 4 ? parts.saved_state : 0;  // format 3 has no such section
-  return make_reduction_learner(VW::make_unique<cb_cost_unit>(std::move(unit), *base, saved, all.logger), base, learn,
+  return make_reduction_learner(VW::make_unique<cb_cost_unit>(std::move(unit), unit_is_raw ? nullptr : parts.shared, *base, saved, all.logger), base, learn,
       predict, stack_builder.get_setupfn_name(cb_cost_unit_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)
       .set_sensitivity(sensitivity)

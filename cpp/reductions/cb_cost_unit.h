@@ -43,7 +43,7 @@ public:
   /// \return what the cost counts as
   double observe(double cost);
   float label(double cost) const;
-  /// The loss, or cost, that the explorer sees for a score.
+  /// The loss, or cost, that the explorer sees for a score. A score of 0 is that of a newcomer.
   float seen(float score) const;
   /// The inverse: the score, and the label; the derivative of seen() at that score.
   float score_of(float seen) const;
@@ -57,6 +57,7 @@ public:
 
 private:
   double sign() const { return negative ? -1. : 1.; }
+  double newcomer_loss() const;
   double offset() const;
   double scale() const;
 };

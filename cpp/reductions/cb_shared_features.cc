@@ -10,6 +10,7 @@
 #include "vw/core/learner.h"
 #include "vw/core/memory.h"
 #include "vw/core/metric_sink.h"
+#include "vw/core/reductions/gd.h"
 #include "vw/core/setup_base.h"
 
 #include <algorithm>
@@ -279,6 +280,17 @@ without_shared::~without_shared()
   tweaks.ignore_some_linear = _ignored_some;
   _action.interactions = _all_terms;
 }
+
+namespace
+{
+void look_at_weight(bool& all_are_zero, float, float& weight) { all_are_zero = all_are_zero && weight == 0.f; }
+}  // namespace
+
+void shared_features::look_for_newcomer(VW::example& action)
+{
+  learnt_newcomer = true;
+  VW::foreach_feature<bool, float&, look_at_weight>(_all, action, learnt_newcomer);
+}
 }  // namespace opo_cmab
 
 namespace
@@ -347,12 +359,14 @@ void learn_below(shared_features& data, learner& base, VW::example& action)
 {
   data.plan(action, true);
   const without_shared hidden(data, action);
+  data.look_for_newcomer(action);
   base.learn(action);
 }
 void update_below(shared_features& data, learner& base, VW::example& action)
 {
   data.plan(action, true);
   const without_shared hidden(data, action);
+  data.look_for_newcomer(action);
   base.update(action);
 }
 /// As planned for the prediction, and with its interactions: VW does not expand wildcards for sensitivities.

@@ -34,6 +34,10 @@ public:
   void plan(const VW::example& action, bool learn);
   bool leaves_out() const { return _leaves_out; }
 
+  /// Before an action is learnt from: whether all its weights are 0.
+  void look_for_newcomer(VW::example& action);
+  bool learnt_newcomer = false;  ///< whether they were, of the action learnt from last
+
   using namespaces = std::bitset<VW::NUM_NAMESPACES>;
 
   // In place of a number of indicators:

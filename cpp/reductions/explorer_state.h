@@ -8,7 +8,7 @@
 
 namespace opo_cmab
 {
-constexpr uint32_t STATE_VERSION = 7;
+constexpr uint32_t STATE_VERSION = 8;
 
 /// An explorer's section of a model file. VW loads a cut or altered file without an error. So the section has its
 /// length, a checksum of itself, and a checksum of everything after it: what the reductions below save, the weights

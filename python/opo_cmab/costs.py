@@ -17,6 +17,7 @@ LEAST_KNOWN = 5  # costs, before one is doubted
 FAR = 10  # times the spread
 MOST_DOUBTED = 2  # costs
 ROOM_ABOVE = 0.25  # of CostRange.shift
+EXPECTED_AS = 100  # newcomers, of CostRange.newcomer_loss
 UNKNOWN_LOSS = 0.5  # in the engine: what a prediction above the largest plausible loss counts as
 
 
@@ -62,6 +63,8 @@ class CostRange:
     _squares: float = field(init=False, default=0.0)
     _count: int = field(init=False, default=0)
     _far_costs: int = field(init=False, default=0)  # how many were beyond all others by ten times their spread
+    newcomers: int = field(init=False, default=0)
+    _newcomer_sum: float = field(init=False, default=0.0)
 
     @property
     def known(self) -> bool:
@@ -103,6 +106,19 @@ class CostRange:
             return
         self._low, self._high = float(low), float(high)
         self.start = min(LARGEST_START, (mean - low) / (high - low) / 2)
+
+    def observe_newcomer(self, counts_as: float) -> None:
+        """Learns what a newcomer cost: an action of which the regression knew no feature when it was played."""
+        self._newcomer_sum += counts_as - self._first
+        self.newcomers += 1
+
+    def newcomer_loss(self, start: float) -> float:
+        """What a newcomer's loss is expected to be: the mean of those before it, if there have been many. What the
+        model predicts, the start, counts as if a hundred had had that loss. For the engine: here no action is new."""
+        if not self.newcomers:
+            return start
+        mean = (self._newcomer_sum / self.newcomers - self._low) / self.width
+        return (EXPECTED_AS * start + self.newcomers * min(1.0, max(0.0, mean))) / (EXPECTED_AS + self.newcomers)
 
     def clip(self, cost: float) -> float:
         """Clips a cost to the limits."""
