@@ -26,7 +26,8 @@ OPO_CMAB_INLINE void map_piece(double* values, std::size_t size, const loss_map:
   const lanes scale = zero + piece.scale;
   const lanes largest = zero + map.largest;
   const lanes largest_plausible = zero + map.largest_plausible;
-  const lanes newcomer = zero + (std::isnan(map.newcomer) ? piece.offset + piece.scale * (LOGISTIC ? 0.5 : 0.) : map.newcomer);
+  const lanes newcomer =
+      zero + (std::isnan(map.newcomer) ? piece.offset + piece.scale * (LOGISTIC ? 0.5 : 0.) : map.newcomer);
   const auto set = [&](std::size_t i, lanes prediction, lanes score) __attribute__((always_inline))
   {
     const lanes loss = score == zero ? newcomer : offset + scale * prediction;

@@ -26,7 +26,7 @@ public:
   double largest = LARGEST_LOSS;  ///< larger losses, and those that are not a number, count as this
   double largest_plausible = std::numeric_limits<double>::infinity();  ///< larger losses count as UNKNOWN_LOSS
   double newcomer = std::numeric_limits<double>::quiet_NaN();  ///< what a prediction of 0 counts as; NaN: as others
-  std::vector<piece> pieces = {{SIZE_MAX, 0., 1.}};                    ///< from oldest to newest
+  std::vector<piece> pieces = {{SIZE_MAX, 0., 1.}};            ///< from oldest to newest
 };
 
 /// Turns predictions into losses.

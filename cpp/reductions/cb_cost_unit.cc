@@ -507,8 +507,9 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
   parts.costs = unit.get();
   const bool unit_is_raw = unit->raw;
   const uint32_t saved = parts.saved_state >= 4 ? parts.saved_state : 0;  // format 3 has no such section
-  return make_reduction_learner(VW::make_unique<cb_cost_unit>(std::move(unit), unit_is_raw ? nullptr : parts.shared, *base, saved, all.logger), base, learn,
-      predict, stack_builder.get_setupfn_name(cb_cost_unit_setup))
+  return make_reduction_learner(
+      VW::make_unique<cb_cost_unit>(std::move(unit), unit_is_raw ? nullptr : parts.shared, *base, saved, all.logger),
+      base, learn, predict, stack_builder.get_setupfn_name(cb_cost_unit_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)
       .set_sensitivity(sensitivity)
       .set_save_load(save_load)
