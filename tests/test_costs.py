@@ -46,7 +46,8 @@ def new_actions(rounds):
 
 def newcomers_of(rounds):
     """For each round with a label whether its action had no feature in common with those learnt from before."""
-    known, result = set(), []
+    known: set[str] = set()
+    result = []
     for line in (line for lines in rounds for line in lines if line[0].isdigit()):
         features = {word.split(":")[0] for word in line.partition("|a")[2].partition("|")[0].split()}
         result.append(known.isdisjoint(features))
@@ -109,13 +110,12 @@ class Mapping:
         n = len(scores)
         now, first = self.ranges[n - 1], next(r for r in self.ranges if r.known)
         learnt_in = [r if r.known else first for r in [first, *self.ranges[: n - 1]]]
-        losses = [
-            (r.low - now.low + r.width * self.mapped(f, r)) / now.width for f, r in zip(scores, learnt_in, strict=True)
-        ]
+        in_their_ranges = zip(scores, learnt_in, strict=True)
+        losses = np.array([(r.low - now.low + r.width * self.mapped(f, r)) / now.width for f, r in in_their_ranges])
         if now.newcomers:
             losses = np.where(np.equal(scores, 0), self.newcomer_loss(now), losses)
         shift = now.shift(self.loss(present, now).min())
-        moved = np.array(losses) - shift
+        moved = losses - shift
         return np.where(moved > now.largest_plausible_loss - shift, UNKNOWN_LOSS, moved)
 
 
