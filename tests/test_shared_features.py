@@ -392,3 +392,9 @@ def test_vw_s_tutorial_gets_more_clicks():
         return total
 
     assert sum(clicks("", seed) for seed in range(8)) > sum(clicks(LEARN, seed) for seed in range(8))
+
+
+@pytest.mark.parametrize("explorer", ["--fastcb", "--adacb"])
+def test_a_learner_without_weights_is_not_asked_for_any(vw, tmp_path, explorer):
+    data = write(tmp_path / "data", random_rounds(60, n=5))
+    vw(f"-d {data} --cb_explore_adf {explorer} -q sa --noop")

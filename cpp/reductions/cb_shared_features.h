@@ -36,6 +36,7 @@ public:
 
   /// Before an action is learnt from: whether all its weights are 0.
   void look_for_newcomer(VW::example& action);
+  bool is_linear = false;        ///< whether the learner is. Others may have no weights to look at
   bool learnt_newcomer = false;  ///< whether they were, of the action learnt from last
 
   using namespaces = std::bitset<VW::NUM_NAMESPACES>;
