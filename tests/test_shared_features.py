@@ -396,5 +396,9 @@ def test_vw_s_tutorial_gets_more_clicks():
 
 @pytest.mark.parametrize("explorer", ["--fastcb", "--adacb"])
 def test_a_learner_without_weights_is_not_asked_for_any(vw, tmp_path, explorer):
-    data = write(tmp_path / "data", random_rounds(60, n=5))
-    vw(f"-d {data} --cb_explore_adf {explorer} -q sa --noop")
+    data, predicted = write(tmp_path / "data", random_rounds(60, n=5)), tmp_path / "predicted"
+    vw(f"-d {data} --cb_explore_adf {explorer} -q sa --noop -p {predicted}")
+    rounds = [[float(word.split(":")[1]) for word in line.split(",")] for line in predicted.read_text().split()]
+    assert len(rounds) == 5
+    for probabilities in rounds:  # it predicts the same for all actions
+        assert_allclose(probabilities, 1 / len(probabilities), atol=1e-6)
