@@ -209,16 +209,15 @@ def news(
 ) -> Problem:
     """Articles come and go: a few are on offer, known by their ids, and from time to time a new one takes the place of
     the oldest. Each user clicks on each article at a rate of its own."""
-    user = rng.integers(users, size=rounds)
+    common, user = _by_user(rng, rounds, users, articles)
     rate = rng.uniform(*rates, size=(users, articles))
     oldest = np.arange(rounds) * (articles - offered + 1) // rounds
     offers = oldest[:, None] + np.arange(offered)
     offered_rates = rate[user[:, None], offers]
     ids = np.eye(articles)
+    common["actions"] = [[f"|A article={a}" for a in offer] for offer in offers]
     return Problem(
-        contexts=_one_hot(user, users),
-        shared=[f"shared |U user={u}" for u in user],
-        actions=[[f"|A article={a}" for a in offer] for offer in offers],
+        **common,
         expected=list(-offered_rates),
         costs=list(_play(rng, offered_rates)),
         items=[ids[offer] for offer in offers],
