@@ -81,7 +81,7 @@ double cost_unit::newcomer_loss() const { return range.newcomer_loss(offset() + 
 
 float cost_unit::seen(float score) const
 {
-  if (score == 0.f && !raw && range.knows_newcomers()) { return static_cast<float>(newcomer_loss()); }
+  if (score == 0.f && range.knows_newcomers()) { return static_cast<float>(newcomer_loss()); }
   const auto a = static_cast<float>(offset());
   const auto b = static_cast<float>(scale());
   return logistic ? a + b / (1.f + std::exp(-score)) : a + b * score;
@@ -200,7 +200,7 @@ void cb_cost_unit::learn(learner& base, VW::multi_ex& examples)
   const double counts_as = observed != nullptr ? observe(cost) : 0.;
   if (observed != nullptr) { observed->cost = _unit->label(counts_as); }
   base.learn(examples);
-  if (observed != nullptr && _shared != nullptr && _shared->learnt_newcomer)
+  if (observed != nullptr && !_unit->raw && _shared != nullptr && _shared->learnt_newcomer)
   {
     _unit->range.observe_newcomer(counts_as);
   }
@@ -505,10 +505,8 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
 
   auto base = require_multiline(stack_builder.setup_base_learner());
   parts.costs = unit.get();
-  const bool unit_is_raw = unit->raw;
   const uint32_t saved = parts.saved_state >= 4 ? parts.saved_state : 0;  // format 3 has no such section
-  return make_reduction_learner(
-      VW::make_unique<cb_cost_unit>(std::move(unit), unit_is_raw ? nullptr : parts.shared, *base, saved, all.logger),
+  return make_reduction_learner(VW::make_unique<cb_cost_unit>(std::move(unit), parts.shared, *base, saved, all.logger),
       base, learn, predict, stack_builder.get_setupfn_name(cb_cost_unit_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)
       .set_sensitivity(sensitivity)
