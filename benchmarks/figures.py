@@ -62,6 +62,16 @@ PROBLEMS = {
     "habits": "some users click on everything",
     "level": "latencies whose level wanders",
     "news": "articles come and go",
+    "crossed": "preferences change half way, users crossed with times",
+    "texts": "texts of some of 30,000 words",
+    "embeddings": "embeddings as contexts",
+    "item_embeddings": "embeddings of contexts and of items",
+    "crowd": "many users, few rounds each",
+    "ads": "ads of short lives, new ones all the time",
+    "real_digits": "real: digits",
+    "real_wine": "real: wines",
+    "real_cancer": "real: tumours",
+    "real_doses": "real: doses for patients",
 }
 
 

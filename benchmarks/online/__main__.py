@@ -1,8 +1,8 @@
 """Explorers on online problems with exact regret: VW's at their defaults, and peers from their own packages.
 
-The problems belong to 16 families (docs/online.md). Each seed draws the parameters of its problem at random. Defaults
-are chosen on the problems of the split "choose", and reported on those of "report". The measure is the regret share: 0
-is perfect, 1 is playing at random.
+The problems belong to families (docs/online.md): sixteen, those added later, and real data with full information. Each
+seed draws the parameters of its problem at random. Defaults are chosen on the problems of the split "choose", and
+reported on those of "report". The measure is the regret share: 0 is perfect, 1 is playing at random.
 
 Results, in OUT: online.md, online.csv, online.tex and online.svg, and its data, online-curves.csv;
 by_family.csv and .tex; runs.jsonl, a line for each finished run. After a kill, the same command resumes.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.online import report, simulate
 from benchmarks.online.explorers import MAPPED_EXPLORERS, PEERS, VW_EXPLORERS, engine
-from benchmarks.online.problems import FAMILIES, SPLITS, Split
+from benchmarks.online.problems import FAMILIES, FAMILY_GROUPS, SPLITS, Split
 from benchmarks.shared.program import count, option, parse, processes, where
 from benchmarks.shared.runner import Workers
 from benchmarks.shared.tables import write as write_table
@@ -27,8 +27,10 @@ DEFAULT = ("vw", "peers")
 
 def describe() -> str:
     """The choices, for --list."""
-    text = ["families:"]
-    text += [f"  {name:10} {family.title}" for name, family in FAMILIES.items()]
+    text = []
+    for group, families in FAMILY_GROUPS.items():
+        text += [f"families, {group}:"]
+        text += [f"  {name:16} {FAMILIES[name].title}" for name in families]
     for group, names in GROUPS.items():
         text += [f"explorers, {group}:"]
         text += [f"  {name:40} {(VW_EXPLORERS | MAPPED_EXPLORERS).get(name, '')}" for name in names]
@@ -55,7 +57,12 @@ class Options:
     split: Split = option(
         "choose", "which problems: those that may choose defaults, or those that report them", choices=SPLITS
     )
-    families: Sequence[str] = option(tuple(FAMILIES), "only these (default: all)", choices=FAMILIES, metavar="NAME")
+    families: Sequence[str] = option(
+        tuple(FAMILY_GROUPS),
+        f"only these: names that --list shows, or {', '.join(FAMILY_GROUPS)}",
+        choices=[*FAMILY_GROUPS, *FAMILIES],
+        metavar="NAME",
+    )
     explorers: Sequence[str] = option(
         DEFAULT, f"only these: names that --list shows, or {', '.join(GROUPS)}", metavar="NAME"
     )
@@ -97,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit("No explorer is left.")
     out = options.out or Path("results/online") / options.split
     out.mkdir(parents=True, exist_ok=True)
-    planned = simulate.plan(explorers, options.families, options.split, options.seeds, options.rounds)
+    families = list(dict.fromkeys(f for name in options.families for f in FAMILY_GROUPS.get(name, (name,))))
+    planned = simulate.plan(explorers, families, options.split, options.seeds, options.rounds)
     runs = simulate.run_missing(planned, out / "runs.jsonl", Workers(options.jobs))
     if runs["share"].isna().all():
         sys.exit("No run has succeeded:\n" + "\n".join(report.left_out(runs)))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.shared.bandit import Array, Bandit, OPOLearnerBandit, Problem, VWBandit
+from benchmarks.shared.bandit import Array, Bandit, OPOLearnerBandit, Problem, UnfitError, VWBandit
 from benchmarks.shared.vw import vw_build
 
 OURS = "OPO-CMAB"
@@ -48,10 +48,6 @@ def vw_command(flags: str) -> str:
     return f"--cb_explore_adf -q UA {flags}".strip()
 
 
-class UnfitError(Exception):
-    """A peer cannot play such problems."""
-
-
 def _one(action: int, problem: Problem, t: int) -> Array:
     """All probability on the action that a peer chose."""
     pi = np.zeros(len(problem.expected[t]))
@@ -70,6 +66,7 @@ class MABWiserBandit:
 
         _refuse_items(problem)
         self._problem = problem
+        self._contexts = problem.dense_contexts()
         arms = list(range(len(problem.expected[0])))
         self._mab = MAB(arms, getattr(LearningPolicy, policy)(**settings), seed=seed)
         self._rng = np.random.default_rng(seed)
@@ -78,10 +75,10 @@ class MABWiserBandit:
     def probabilities(self, t: int) -> Array:
         if self._learn == self._mab.fit:  # it does not predict yet
             return _one(int(self._rng.integers(len(self._problem.expected[t]))), self._problem, t)
-        return _one(self._mab.predict(self._problem.contexts[t : t + 1]), self._problem, t)
+        return _one(self._mab.predict(self._contexts[t : t + 1]), self._problem, t)
 
     def learn(self, t: int, action: int, probability: float, cost: float) -> None:
-        self._learn([action], [-cost], self._problem.contexts[t : t + 1])
+        self._learn([action], [-cost], self._contexts[t : t + 1])
         self._learn = self._mab.partial_fit
 
 
@@ -92,6 +89,7 @@ class CobaBandit:
         import coba.learners
 
         self._problem = problem
+        self._contexts = problem.dense_contexts()
         self._learner = getattr(coba.learners, learner)(seed=seed, **settings)
         self._fixed = [tuple(row) for row in np.eye(len(problem.expected[0])).tolist()]
 
@@ -101,11 +99,11 @@ class CobaBandit:
 
     def probabilities(self, t: int) -> Array:
         actions = self._actions(t)
-        chosen = self._learner.predict(self._problem.contexts[t].tolist(), actions)[0]
+        chosen = self._learner.predict(self._contexts[t].tolist(), actions)[0]
         return _one(actions.index(chosen), self._problem, t)
 
     def learn(self, t: int, action: int, probability: float, cost: float) -> None:
-        context = self._problem.contexts[t].tolist()
+        context = self._contexts[t].tolist()
         self._learner.learn(context, self._actions(t)[action], -cost, 1.0)
 
 
@@ -118,6 +116,7 @@ class ContextualBanditsBandit:
 
         _refuse_items(problem)
         self._problem = problem
+        self._contexts = problem.dense_contexts()
         self._rng = np.random.default_rng(seed)
         self._highest, self._batch = 0.0, 1
         settings = {"nchoices": len(problem.expected[0]), "random_state": seed + 1} | settings
@@ -139,7 +138,7 @@ class ContextualBanditsBandit:
         if t not in self._chosen:
             rounds = range(t, min(t + self._batch, self._problem.rounds))
             if self._started:
-                chosen = self._policy.predict(self._problem.contexts[rounds.start : rounds.stop])
+                chosen = self._policy.predict(self._contexts[rounds.start : rounds.stop])
             else:
                 chosen = self._rng.integers(len(self._problem.expected[t]), size=len(rounds))
             self._chosen = dict(zip(rounds, map(int, chosen), strict=True))
@@ -149,7 +148,7 @@ class ContextualBanditsBandit:
         self._played.append((t, action, self._highest - cost))
         if len(self._played) == self._batch:
             rounds, actions, rewards = map(np.array, zip(*self._played, strict=True))
-            self._policy.partial_fit(self._problem.contexts[rounds], actions, rewards)
+            self._policy.partial_fit(self._contexts[rounds], actions, rewards)
             self._played = []
             self._started = True
 

@@ -7,44 +7,34 @@ else.
 """
 
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.shared.bandit import Array, Problem
+from benchmarks.online.family import Family, Params, clicked, dense_lines, fixed_actions, one_hot
+from benchmarks.online.real import REAL
+from benchmarks.online.wide import WIDE
+from benchmarks.shared.bandit import Problem
 
-Params = dict[str, Any]
 Split = Literal["choose", "report"]
 SPLITS: tuple[Split, ...] = ("choose", "report")
 VERSION = 2  # raise it when the same parameters and seed give another problem: earlier runs then no longer count
 
 
-def _one_hot(users: NDArray[np.int64], count: int) -> Array:
-    return np.eye(count)[users]
-
-
-def _dense_lines(tag: str, name: str, x: Array) -> list[str]:
-    return [f"{tag} " + " ".join(f"{name}{i}:{v:.6f}" for i, v in enumerate(row)) for row in x]
-
-
-def _fixed_actions(count: int, rounds: int) -> list[list[str]]:
-    lines = [f"|A article={a}" for a in range(count)]
-    return [lines] * rounds
-
-
-def _play(rng: np.random.Generator, rates: Array) -> Array:
-    """Costs of clicks that come at these rates: -1 for a click, else 0."""
-    return np.where(rng.uniform(size=rates.shape) < rates, -1.0, 0.0)
-
-
 def preferences(
-    rng: np.random.Generator, rounds: int, users: int, times: int, unliked: int, changes: bool = False
+    rng: np.random.Generator,
+    rounds: int,
+    users: int,
+    times: int,
+    unliked: int,
+    changes: bool = False,
+    crossed: bool = False,
 ) -> Problem:
     """VW's content personalization: a user likes one article in the morning and another in the evening, and clicks
-    on that one with certainty. With changes, everybody likes the next article from half way on.
+    on that one with certainty. With changes, everybody likes the next article from half way on. Crossed: the context
+    also has the user at that time as one feature.
 
     The liked articles all differ. So a linear model of user and time crossed with the article ranks them right,
     though it cannot represent the costs exactly.
@@ -55,11 +45,16 @@ def preferences(
     likes = liked[user, time]
     if changes:
         likes = (likes + (np.arange(rounds) >= rounds // 2)) % articles
-    costs = 0 - _one_hot(likes, articles)  # not -0
+    costs = 0 - one_hot(likes, articles)  # not -0
+    contexts = [one_hot(user, users), one_hot(time, times)]
+    shared = [f"shared |U user={u} time={t}" for u, t in zip(user, time, strict=True)]
+    if crossed:
+        contexts.append(one_hot(user * times + time, users * times))
+        shared = [f"{line} user^time={u}^{t}" for line, u, t in zip(shared, user, time, strict=True)]
     return Problem(
-        contexts=np.hstack([_one_hot(user, users), _one_hot(time, times)]),
-        shared=[f"shared |U user={u} time={t}" for u, t in zip(user, time, strict=True)],
-        actions=_fixed_actions(articles, rounds),
+        contexts=np.hstack(contexts),
+        shared=shared,
+        actions=fixed_actions(articles, rounds),
         expected=list(costs),
         costs=list(costs),
     )
@@ -69,9 +64,9 @@ def _by_user(rng: np.random.Generator, rounds: int, users: int, articles: int) -
     """Shared by the problems whose context is the user: the contexts, and the user of each round."""
     user = rng.integers(users, size=rounds)
     common = {
-        "contexts": _one_hot(user, users),
+        "contexts": one_hot(user, users),
         "shared": [f"shared |U user={u}" for u in user],
-        "actions": _fixed_actions(articles, rounds),
+        "actions": fixed_actions(articles, rounds),
     }
     return common, user
 
@@ -89,7 +84,7 @@ def clicks(
     common, user = _by_user(rng, rounds, users, articles)
     rates = rng.uniform(*others, size=(users, articles))
     rates[np.arange(users), rng.integers(articles, size=users)] = best
-    return Problem(**common, expected=list(-rates[user]), costs=list(_play(rng, rates[user])), batch=batch)
+    return Problem(**common, expected=list(-rates[user]), costs=list(clicked(rng, rates[user])), batch=batch)
 
 
 def linear(rng: np.random.Generator, rounds: int, features: int, actions: int) -> Problem:
@@ -99,8 +94,8 @@ def linear(rng: np.random.Generator, rounds: int, features: int, actions: int) -
     expected = x @ rng.uniform(0.1, 0.9, size=(features, actions))
     return Problem(
         contexts=x,
-        shared=_dense_lines("shared |U", "x", x),
-        actions=_fixed_actions(actions, rounds),
+        shared=dense_lines("shared |U", "x", x),
+        actions=fixed_actions(actions, rounds),
         expected=list(expected),
         costs=list((rng.uniform(size=expected.shape) < expected).astype(float)),
     )
@@ -113,15 +108,15 @@ def items(
     the user's interests with the item's topics, times `rate`: linear in the crossed features."""
     interests = rng.dirichlet(np.full(topics, 0.3), size=rounds)
     item_topics = rng.dirichlet(np.full(topics, 0.3), size=catalogue)
-    item_lines = _dense_lines("|A", "topic", item_topics)
+    item_lines = dense_lines("|A", "topic", item_topics)
     offers = [rng.choice(catalogue, size=rng.integers(fewest, most + 1), replace=False) for _ in range(rounds)]
     rates = [rate * item_topics[offer] @ x for offer, x in zip(offers, interests, strict=True)]
     return Problem(
         contexts=interests,
-        shared=_dense_lines("shared |U", "interest", interests),
+        shared=dense_lines("shared |U", "interest", interests),
         actions=[[item_lines[i] for i in offer] for offer in offers],
         expected=[-r for r in rates],
-        costs=[_play(rng, r) for r in rates],
+        costs=[clicked(rng, r) for r in rates],
         items=[item_topics[offer] for offer in offers],
     )
 
@@ -180,9 +175,9 @@ def words(rng: np.random.Generator, rounds: int, vocabulary: int, length: int, a
     return Problem(
         contexts=x,
         shared=["shared |U " + " ".join(f"w{i}" for i in row) for row in drawn],
-        actions=_fixed_actions(articles, rounds),
+        actions=fixed_actions(articles, rounds),
         expected=list(-rates),
-        costs=list(_play(rng, rates)),
+        costs=list(clicked(rng, rates)),
     )
 
 
@@ -193,7 +188,7 @@ def habits(rng: np.random.Generator, rounds: int, users: int, articles: int, spr
     habit = rng.uniform(-spread, spread, size=(users, 1))
     liking = 0.7 * rng.normal(size=(users, articles))
     rates = 1 / (1 + np.exp(-(habit + rng.normal(size=articles) + liking)))
-    return Problem(**common, expected=list(-rates[user]), costs=list(_play(rng, rates[user])))
+    return Problem(**common, expected=list(-rates[user]), costs=list(clicked(rng, rates[user])))
 
 
 def wandering(rng: np.random.Generator, rounds: int, users: int, articles: int, noise: float, step: float) -> Problem:
@@ -219,48 +214,12 @@ def news(
     return Problem(
         **common,
         expected=list(-offered_rates),
-        costs=list(_play(rng, offered_rates)),
+        costs=list(clicked(rng, offered_rates)),
         items=[ids[offer] for offer in offers],
     )
 
 
-#: How a parameter is drawn: from whole numbers or numbers between two, ends included; each of a list; else a constant.
-Range = tuple[int, int] | tuple[float, float] | list["Range"] | int | bool
-
-
-def _draw(rng: np.random.Generator, choice: Range) -> Any:
-    if isinstance(choice, list):
-        return [_draw(rng, each) for each in choice]
-    if not isinstance(choice, tuple):
-        return choice
-    low, high = choice
-    if isinstance(low, int) and isinstance(high, int):
-        return int(rng.integers(low, high + 1))
-    return round(float(rng.uniform(low, high)), 3)
-
-
-def _described(choice: Range) -> str:
-    if isinstance(choice, list):
-        return f"[{', '.join(map(_described, choice))}]"
-    return " to ".join(map(str, choice)) if isinstance(choice, tuple) else str(choice)
-
-
-@dataclass(frozen=True)
-class Family:
-    title: str
-    make: Callable[..., Problem]
-    ranges: Mapping[str, Range]
-    other_unit: bool = False  # costs go beyond [-1, 1]
-
-    def draw(self, rng: np.random.Generator) -> Params:
-        return {name: _draw(rng, choice) for name, choice in self.ranges.items()}
-
-    def described(self) -> str:
-        """The ranges, for tables: users 4 to 8, best 0.5 to 0.65, ..."""
-        return ", ".join(f"{name} {_described(choice)}" for name, choice in self.ranges.items())
-
-
-FAMILIES: Mapping[str, Family] = {
+SIXTEEN: Mapping[str, Family] = {
     "certain": Family(
         "certain rewards",
         preferences,
@@ -375,6 +334,18 @@ FAMILIES: Mapping[str, Family] = {
         {"rounds": 2600, "users": (2, 4), "offered": (4, 8), "articles": (20, 50), "rates": [(0.02, 0.1), (0.4, 0.7)]},
     ),
 }
+
+ADDED: Mapping[str, Family] = {
+    "crossed": Family(
+        "change with crossed contexts",
+        preferences,
+        {"rounds": 2600, "users": (4, 8), "times": (3, 4), "unliked": (1, 4), "changes": True, "crossed": True},
+    ),
+    **WIDE,
+}
+
+FAMILIES: Mapping[str, Family] = {**SIXTEEN, **ADDED, **REAL}
+FAMILY_GROUPS = {"sixteen": tuple(SIXTEEN), "added": tuple(ADDED), "real": tuple(REAL)}
 
 
 def _random_numbers(family: str, split: Split, seed: int, purpose: int) -> np.random.Generator:

@@ -11,9 +11,9 @@ import pandas as pd
 from opo_cmab.compare.rows import Key, Row
 from threadpoolctl import threadpool_limits
 
-from benchmarks.online.explorers import UnfitError, identity, make_bandit
+from benchmarks.online.explorers import identity, make_bandit
 from benchmarks.online.problems import VERSION, Split, draw_params, make_problem
-from benchmarks.shared.bandit import Array, Problem, play
+from benchmarks.shared.bandit import Array, Problem, UnfitError, play
 from benchmarks.shared.runner import Workers, finish_missing
 
 POINTS = 50  # of a regret curve

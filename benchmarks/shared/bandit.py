@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
+class UnfitError(Exception):
+    """A peer cannot play such problems."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """A bandit with a number of rounds, all drawn in advance: every explorer sees the same contexts and costs."""
 
-    contexts: Array  # (rounds, features)
+    contexts: Array | None  # (rounds, features); none: too wide for a matrix, as texts are
     actions: list[list[str]]  # of each round, as VW's action lines
     expected: list[Array]  # cost of each action of each round
     costs: list[Array]  # that it has if it is played
@@ -24,6 +28,12 @@ class Problem:
     @property
     def rounds(self) -> int:
         return len(self.costs)
+
+    def dense_contexts(self) -> Array:
+        """For peers that know no others."""
+        if self.contexts is None:
+            raise UnfitError("its contexts are dense matrices")
+        return self.contexts
 
     def cost_range(self) -> tuple[float, float]:
         return min(float(c.min()) for c in self.costs), max(float(c.max()) for c in self.costs)
@@ -77,10 +87,11 @@ class OPOLearnerBandit:
         from opo_cmab import OPOLearner
 
         self._problem = problem
+        self._contexts = problem.dense_contexts()
         self._learner = OPOLearner(actions=None if problem.items else len(problem.expected[0]), seed=seed, **settings)
 
     def _context(self, t: int) -> Array:
-        x = self._problem.contexts[t]
+        x = self._contexts[t]
         if self._problem.items is None:
             return x
         z = self._problem.items[t]
