@@ -1,8 +1,8 @@
 """Explorers on online problems with exact regret: VW's at their defaults, and peers from their own packages.
 
-The problems belong to families (docs/online.md): sixteen, those added later, and real data with full information. Each
-seed draws the parameters of its problem at random. Defaults are chosen on the problems of the split "choose", and
-reported on those of "report". The measure is the regret share: 0 is perfect, 1 is playing at random.
+The problems belong to families (docs/online.md): sixteen, more with many features, and real data with full
+information. Each seed draws the parameters of its problem at random. Defaults are chosen on the problems of the split
+"choose", and reported on those of "report". The measure is the regret share: 0 is perfect, 1 is playing at random.
 
 Results, in OUT: online.md, online.csv, online.tex and online.svg, and its data, online-curves.csv;
 by_family.csv and .tex; runs.jsonl, a line for each finished run. After a kill, the same command resumes.

@@ -1,4 +1,4 @@
-"""Families of online problems with many features or many users: texts, embeddings, crowds and ads."""
+"""Families of online problems with more features: crossed contexts, texts, embeddings, crowds, ads."""
 
 from collections.abc import Mapping
 
@@ -18,6 +18,22 @@ def _sigmoid(x: Array) -> Array:
 def _up_to_1(x: Array) -> Array:
     """Divided by the largest absolute value: still linear in what it was linear in."""
     return x / np.abs(x).max()
+
+
+def crossed(rng: np.random.Generator, rounds: int, users: int, times: int, articles: int) -> Problem:
+    """A user likes one article at each time and clicks on it with certainty; from half way on, everybody likes the
+    next one. The context has the user, the time, and the user at that time as one feature."""
+    liked = rng.integers(articles, size=(users, times))
+    user, time = rng.integers(users, size=rounds), rng.integers(times, size=rounds)
+    likes = (liked[user, time] + (np.arange(rounds) >= rounds // 2)) % articles
+    costs = 0 - one_hot(likes, articles)  # not -0
+    return Problem(
+        contexts=np.hstack([one_hot(user, users), one_hot(time, times), one_hot(user * times + time, users * times)]),
+        shared=[f"shared |U user={u} time={t} user^time={u}^{t}" for u, t in zip(user, time, strict=True)],
+        actions=fixed_actions(articles, rounds),
+        expected=list(costs),
+        costs=list(costs),
+    )
 
 
 def texts(
@@ -199,6 +215,11 @@ def ads(
 
 
 WIDE: Mapping[str, Family] = {
+    "crossed": Family(
+        "change with crossed contexts",
+        crossed,
+        {"rounds": 2600, "users": (2, 8), "times": (2, 4), "articles": (4, 8)},
+    ),
     "texts": Family(
         "texts of 2,000 to 30,000 words",
         texts,
