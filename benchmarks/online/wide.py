@@ -150,13 +150,14 @@ def crowd(
     users: int,
     traits: list[int],
     articles: int,
+    level: float,
     of_traits: float,
     of_user: float,
 ) -> Problem:
     """Many users, each for a few rounds: an id and traits, each with some values. The rate of a click is a sigmoid of
-    the article's appeal, what the traits add for it, and a little that only this user adds."""
+    the article's appeal (around `level`), what the traits add for it, and a little that only this user adds."""
     values = [rng.integers(count, size=users) for count in traits]
-    score = rng.normal(-0.5, 0.5, size=articles) + of_user * rng.normal(size=(users, articles))
+    score = rng.normal(level, 0.5, size=articles) + of_user * rng.normal(size=(users, articles))
     for value, count in zip(values, traits, strict=True):
         score += of_traits * rng.normal(size=(count, articles))[value]
     user = rng.permutation(np.arange(rounds) % users)
@@ -261,8 +262,9 @@ WIDE: Mapping[str, Family] = {
             "rounds": 3600,
             "users": (360, 720),
             "traits": [(4, 7), (5, 12), (2, 4)],
-            "articles": (4, 7),
-            "of_traits": (0.6, 1.2),
+            "articles": (4, 10),
+            "level": (-2.5, -0.5),
+            "of_traits": (0.4, 1.0),
             "of_user": (0.1, 0.5),
         },
     ),
