@@ -9,7 +9,7 @@ from benchmarks import batch, nonlinear
 
 def test_no_linear_model_says_which_action_is_best():
     problem = nonlinear.draw(4000, seed=0)
-    x, expected, observed = problem.contexts, np.array(problem.expected), np.array(problem.costs)
+    x, expected, observed = problem.dense_contexts(), np.array(problem.expected), np.array(problem.costs)
     with_constant = np.column_stack([x, np.ones(len(x))])
     linear = with_constant @ np.linalg.lstsq(with_constant, expected)[0]
     assert np.mean(linear.argmin(axis=1) == expected.argmin(axis=1)) < 0.5

@@ -1,18 +1,20 @@
 """The online problems: their expected costs are right, and runs can be stopped and resumed."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchmarks.online import __main__ as online
-from benchmarks.online import explorers, problems, report, simulate
-from benchmarks.online.problems import FAMILIES, SPLITS, draw_params, make_problem
+from benchmarks.online import explorers, report, simulate
+from benchmarks.online.family import Params
+from benchmarks.online.problems import FAMILIES, FAMILY_GROUPS, SPLITS, Split, draw_params, make_problem
 from benchmarks.shared import bandit
 
 
-def small(family: str, split: problems.Split = "choose", rounds: int = 60) -> problems.Params:
+def small(family: str, split: Split = "choose", rounds: int = 60) -> Params:
     return draw_params(family, split, 0) | {"rounds": rounds}
 
 
@@ -32,8 +34,9 @@ def test_the_splits_share_no_problem(family):
     params = small(family)
     one, other = (make_problem(family, params, split, 0) for split in SPLITS)
     assert one.shared != other.shared
-    drawn = [[draw_params(family, split, seed) for seed in range(20)] for split in SPLITS]
-    assert drawn[0] != drawn[1]
+    if any(isinstance(choice, tuple | list) for choice in FAMILIES[family].ranges.values()):
+        drawn = [[draw_params(family, split, seed) for seed in range(20)] for split in SPLITS]
+        assert drawn[0] != drawn[1]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -72,12 +75,15 @@ def test_expected_costs_are_those_of_the_samples(family, split):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_lines_arrays_and_costs_fit_together(family):
     problem = make_problem(family, small(family), "choose", 0)
-    assert len(problem.contexts) == len(problem.actions) == len(problem.expected) == problem.rounds == 60
+    assert len(problem.shared) == len(problem.actions) == len(problem.expected) == problem.rounds == 60
     for t in range(problem.rounds):
         assert len(problem.actions[t]) == len(problem.expected[t]) == len(problem.costs[t])
         assert len(set(problem.actions[t])) == len(problem.actions[t])
         assert problem.items is None or len(problem.items[t]) == len(problem.costs[t])
-    assert len({tuple(x) for x in problem.contexts}) == len(set(problem.shared))
+    assert (problem.contexts is None) == (family == "texts")
+    if problem.contexts is not None:
+        assert len(problem.contexts) == 60
+        assert len({tuple(x) for x in problem.contexts}) == len(set(problem.shared))
     low, high = problem.cost_range()
     assert FAMILIES[family].other_unit == (low < -1 or high > 1)
 
@@ -101,6 +107,91 @@ def test_articles_come_and_go():
         assert offered == list(range(offered[0], offered[-1] + 1))
         assert len(offered) < problem.rounds
     assert {len(offer) for offer in problem.actions} == {params["offered"]}
+
+
+def test_crossed_contexts_change_half_way_for_everybody():
+    params = draw_params("crossed", "choose", 0)
+    problem = make_problem("crossed", params, "choose", 0)
+    liked: list[dict[str, int]] = [{}, {}]
+    for t, line in enumerate(problem.shared):
+        user, time, both = (part.partition("=")[2] for part in line.split()[2:])
+        assert both == f"{user}^{time}"
+        best = problem.expected[t].argmin()
+        assert liked[t >= problem.rounds // 2].setdefault(both, best) == best
+    assert all((liked[0][both] + 1) % params["articles"] == liked[1][both] for both in liked[0])
+
+
+def test_the_words_of_a_text_tell_its_expected_costs():
+    params = small("texts", rounds=3000) | {"topical": 0.5, "lengths": [30, 60], "best": 0.9, "other": 0.1}
+    problem = make_problem("texts", params, "choose", 0)
+    words = [line.split()[2:] for line in problem.shared]
+    assert all(30 <= len(text) <= 60 for text in words)
+    assert len({word for text in words for word in text}) < params["vocabulary"]
+    expected = np.array(problem.expected)
+    assert expected.min() >= -0.9 - 1e-9
+    assert expected.max() <= -0.1 + 1e-9
+    assert (expected.min(axis=1) < -0.85).mean() > 0.9  # long texts of clear topics
+    without = np.array(make_problem("texts", params | {"topical": 0.0}, "choose", 0).expected)
+    assert np.ptp(without, axis=0) == pytest.approx(0, abs=1e-9)  # words that tell nothing
+
+
+@pytest.mark.parametrize("family", ["embeddings", "item_embeddings"])
+def test_costs_of_embeddings_are_linear_in_what_is_crossed(family):
+    problem = make_problem(family, small(family, rounds=2500), "choose", 0)
+    x = problem.dense_contexts()
+    assert np.linalg.norm(x, axis=1) == pytest.approx(1)
+    if family == "embeddings":
+        features, expected = np.column_stack([x, np.ones(len(x))]), np.array(problem.expected)
+    else:
+        z = np.array([items[0] for items in problem.items])
+        features = np.column_stack([np.einsum("ti,tj->tij", x, z).reshape(len(x), -1), z, np.ones(len(x))])
+        expected = np.array([costs[0] for costs in problem.expected])
+    weights = np.linalg.lstsq(features, expected)[0]
+    assert features @ weights == pytest.approx(expected, abs=1e-9)
+    assert 0 <= min(map(np.min, problem.costs)) <= max(map(np.max, problem.costs)) <= 1
+
+
+def test_a_crowd_has_many_users_with_few_rounds_each():
+    params = draw_params("crowd", "choose", 0)
+    problem = make_problem("crowd", params, "choose", 0)
+    rounds_of = Counter(line.split()[2] for line in problem.shared)
+    assert len(rounds_of) == params["users"]
+    assert set(rounds_of.values()) <= set(range(5, 11))
+    assert len(set(problem.shared)) == params["users"]  # traits belong to the user
+    assert {len(line.split()) for line in problem.shared} == {2 + 1 + 3}
+
+
+def test_ads_live_for_a_while_and_new_ones_have_known_traits():
+    params = draw_params("ads", "choose", 0)
+    problem = make_problem("ads", params, "choose", 0)
+    lives: dict[str, list[int]] = {}
+    for t, offer in enumerate(problem.actions):
+        for line in offer:
+            lives.setdefault(line, []).append(t)
+    shortest, longest = params["lives"]
+    for rounds in lives.values():
+        assert len(rounds) == rounds[-1] - rounds[0] + 1 <= longest
+        if rounds[0] > 0 and rounds[-1] < problem.rounds - 1:
+            assert len(rounds) >= shortest
+    assert len({line.split()[2] for line in lives if line.split()[1] != "ad=0"}) <= params["brands"]
+    starts = Counter(rounds[0] for rounds in lives.values())
+    assert max(count for t, count in starts.items() if t > 0) >= 2  # several new ads in one round
+
+
+def test_real_problems_show_each_row_once_a_pass():
+    problem = make_problem("real_wine", draw_params("real_wine", "choose", 0), "choose", 0)
+    first, second = problem.shared[:178], problem.shared[178:]
+    assert first != second
+    assert sorted(first) == sorted(second)
+    assert {costs.min() for costs in problem.costs} == {-1}
+    doses = make_problem("real_doses", draw_params("real_doses", "choose", 0), "choose", 0)
+    assert len({int(costs.argmin()) for costs in doses.costs}) == len(doses.costs[0])
+
+
+def test_texts_are_refused_by_peers_of_dense_contexts():
+    found = play("OPOLearner", "texts", rounds=20)
+    assert found["share"] is None
+    assert found["unfit"] == "its contexts are dense matrices"
 
 
 def play(name: str, family: str, rounds: int = 60):
@@ -238,7 +329,13 @@ def test_bad_arguments_get_a_clear_error(arguments, message, capsys):
 def test_the_list_names_families_and_explorers(capsys):
     online.main(["--list"])
     text = capsys.readouterr().out
-    assert all(name in text for name in [*FAMILIES, *explorers.VW_EXPLORERS, *explorers.PEERS])
+    assert all(name in text for name in [*FAMILY_GROUPS, *FAMILIES, *explorers.VW_EXPLORERS, *explorers.PEERS])
+
+
+def test_families_can_be_given_by_their_group(tmp_path):
+    names = ["--explorers", "uniform", "--families", "real", "few", "real_wine"]
+    online.main(["--seeds", "1", "--rounds", "5", "--jobs", "1", "--out", str(tmp_path), *names])
+    assert list(pd.read_csv(tmp_path / "by_family.csv")["family"]) == [*FAMILY_GROUPS["real"], "few"]
 
 
 def test_the_page_compares_with_squarecb_by_a_bootstrap_over_the_seeds():
