@@ -194,6 +194,15 @@ def test_texts_are_refused_by_peers_of_dense_contexts():
     assert found["unfit"] == "its contexts are dense matrices"
 
 
+@pytest.mark.parametrize("name", ["LinUCB of MABWiser", "LinUCB of coba", "LinTS of coba"])
+@pytest.mark.filterwarnings("ignore")
+def test_peers_refuse_problems_that_would_take_them_minutes(name):
+    if explorers.engine(explorers.PEERS[name].package) is None:
+        pytest.skip(f"no package {explorers.PEERS[name].package}")
+    assert play(name, "crowd", rounds=20)["unfit"].startswith("its matrices would have more than ")
+    assert play(name, "embeddings", rounds=20)["unfit"] is None
+
+
 def play(name: str, family: str, rounds: int = 60):
     flags = (explorers.VW_EXPLORERS | explorers.MAPPED_EXPLORERS).get(name)
     (row,) = simulate.plan({name: flags}, [family], "choose", 1, rounds)

@@ -60,6 +60,12 @@ def _refuse_items(problem: Problem) -> None:
         raise UnfitError("its actions are fixed")
 
 
+def _refuse_wide(columns: int, most: int) -> None:
+    """With a matrix of more columns, a run would take minutes."""
+    if columns > most:
+        raise UnfitError(f"its matrices would have more than {most:,} columns")
+
+
 class MABWiserBandit:
     def __init__(self, problem: Problem, seed: int, policy: str, **settings: Any) -> None:
         from mabwiser.mab import MAB, LearningPolicy
@@ -67,6 +73,7 @@ class MABWiserBandit:
         _refuse_items(problem)
         self._problem = problem
         self._contexts = problem.dense_contexts()
+        _refuse_wide(self._contexts.shape[1], 500)
         arms = list(range(len(problem.expected[0])))
         self._mab = MAB(arms, getattr(LearningPolicy, policy)(**settings), seed=seed)
         self._rng = np.random.default_rng(seed)
@@ -90,6 +97,9 @@ class CobaBandit:
 
         self._problem = problem
         self._contexts = problem.dense_contexts()
+        of_action = len(problem.expected[0]) if problem.items is None else problem.items[0].shape[1]
+        columns = 1 + of_action * (1 + self._contexts.shape[1])
+        _refuse_wide(columns, 1000 if learner == "LinTSLearner" else 2000)
         self._learner = getattr(coba.learners, learner)(seed=seed, **settings)
         self._fixed = [tuple(row) for row in np.eye(len(problem.expected[0])).tolist()]
 
