@@ -5,6 +5,7 @@
 #include "reductions/cb_explore_adf_fastcb.h"
 #include "reductions/cb_explore_adf_opo_cmab.h"
 #include "reductions/cb_shared_features.h"
+#include "reductions/least_squares.h"
 #include "reductions/opo_tap.h"
 #include "reductions/parts.h"
 #include "vw/common/vw_exception.h"
@@ -43,7 +44,8 @@ public:
   stack_builder()
   {
     using namespace VW::reductions;
-    _reduction_stack.emplace(find(generate_interactions_setup), "opo_tap", opo_tap_setup);  // below
+    _reduction_stack.emplace(find(generate_interactions_setup), "least_squares", least_squares_setup);  // below
+    _reduction_stack.emplace(find(generate_interactions_setup), "opo_tap", opo_tap_setup);              // below
     _reduction_stack.emplace(
         find(generate_interactions_setup), "cb_shared_features_below", cb_shared_features_below_setup);
     insert_above(cb_adf_setup, "cb_shared_features", cb_shared_features_setup);
@@ -120,7 +122,7 @@ std::unique_ptr<VW::workspace> VW::merge_models_without_opo_cmab(const VW::works
     const std::vector<const VW::workspace*>& workspaces_to_merge, VW::io::logger* logger)
 {
   auto ours = OUR_EXPLORERS;
-  ours.emplace_back("cb_cost_unit");
+  ours.insert(ours.end(), {"cb_cost_unit", "least_squares"});
   for (const auto* workspace : workspaces_to_merge)
   {
     const auto used = supplied(*workspace->options, ours);

@@ -33,4 +33,5 @@ PYBIND11_MODULE(_kernel, m)
   m.doc() = "The kernel of OPO-CMAB: the policy recursion and the weight history, as the engine uses them.";
   opo_cmab::add_policies(m);
   opo_cmab::add_history(m);
+  opo_cmab::add_least_squares(m);
 }

@@ -15,4 +15,5 @@ policy_settings make_settings(double eta, const pybind11::object& gamma, const p
 
 void add_policies(pybind11::module_& m);
 void add_history(pybind11::module_& m);
+void add_least_squares(pybind11::module_& m);
 }  // namespace opo_cmab

@@ -25,7 +25,15 @@ OPO_CMAB_INLINE lanes load(const double* from)
   return result;
 }
 
+OPO_CMAB_INLINE float_lanes load(const float* from)
+{
+  float_lanes result;
+  std::memcpy(&result, from, sizeof(result));
+  return result;
+}
+
 OPO_CMAB_INLINE void store(double* to, lanes x) { std::memcpy(to, &x, sizeof(x)); }
+OPO_CMAB_INLINE void store(float* to, float_lanes x) { std::memcpy(to, &x, sizeof(x)); }
 
 /// Numbers whose values the compiler must not see: from min and max with a constant GCC makes two instructions, not
 /// one.

@@ -150,7 +150,7 @@ public:
       uint32_t saved_version, VW::io::logger logger)
       : _unit(std::move(unit))
       , _shared(shared)
-      , _state("costs", base, saved_version)
+      , _state("costs", &base, saved_version)
       , _logger(std::move(logger))
   {
   }

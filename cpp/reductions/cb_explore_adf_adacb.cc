@@ -35,7 +35,7 @@ public:
       , _greediness(greediness)
       , _costs(*parts.costs)
       , _epsilon(epsilon)
-      , _rounds({"adacb", base, parts.saved_state}, "adacb_rounds")
+      , _rounds({"adacb", &base, parts.saved_state}, "adacb_rounds")
   {
   }
 

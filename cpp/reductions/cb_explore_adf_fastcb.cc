@@ -35,7 +35,7 @@ public:
       : _greediness(greediness)
       , _costs(*parts.costs)
       , _epsilon(epsilon)
-      , _rounds({"fastcb", base, parts.saved_state}, "fastcb_rounds")
+      , _rounds({"fastcb", &base, parts.saved_state}, "fastcb_rounds")
   {
   }
 

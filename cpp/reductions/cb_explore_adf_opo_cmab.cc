@@ -49,7 +49,7 @@ public:
       , _importance_weighted(importance_weighted)
       , _costs(*parts.costs)
       , _tap(*parts.tap)
-      , _state("opo_cmab", base, parts.saved_state)
+      , _state("opo_cmab", &base, parts.saved_state)
       , _all(all)
   {
   }
@@ -275,29 +275,6 @@ void require_linear(const learner& base, VW::workspace& all)
   }
 }
 
-/// The children of VW's daemon share one weight vector: the history of each would miss the changes of the others.
-void check_daemon(options_i& options, const VW::workspace& all)
-{
-  const bool daemon =
-      options.was_supplied("daemon") || options.was_supplied("port") || options.was_supplied("pid_file");
-  if (!daemon || options.was_supplied("no_daemon") || !all.runtime_config.training) { return; }
-
-  uint64_t children = 0;
-  option_group_definition group("Daemon");
-  group.add(make_option("num_children", children).default_value(10));
-  options.add_and_parse(group);
-  if (children != 1)
-  {
-    THROW("--opo_cmab learns in one process: a daemon needs --num_children 1 (any number with -t), not " << children);
-  }
-  if (options.was_supplied("final_regressor") || options.was_supplied("f"))
-  {
-    THROW(
-        "--final_regressor (-f) does not work with a daemon that learns: the process that saves at the end is not "
-        "the one that learns. Send the daemon a line save_<file> instead");
-  }
-}
-
 [[noreturn]] void refuse_both(const std::string& one, const std::string& other)
 {
   THROW("--" << one << " and --" << other
@@ -416,7 +393,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
         << (options.was_supplied("epsilon_decay") ? "--epsilon_decay" : "a reduction above it")
         << ", which keeps several models and copies weights between them outside of learning: leave it out");
   }
-  check_daemon(options, all);
+  opo_cmab::check_daemon(options, all, "opo_cmab");
 
   if (!options.was_supplied("no_predict"))
   {

@@ -161,6 +161,29 @@ void keep_learner_options(options_i& options)
   }
 }
 
+void check_daemon(options_i& options, const VW::workspace& all, const std::string& flag)
+{
+  const bool daemon =
+      options.was_supplied("daemon") || options.was_supplied("port") || options.was_supplied("pid_file");
+  if (!daemon || options.was_supplied("no_daemon") || !all.runtime_config.training) { return; }
+
+  uint64_t children = 0;
+  option_group_definition group("Daemon");
+  group.add(make_option("num_children", children).default_value(10));
+  options.add_and_parse(group);
+  if (children != 1)
+  {
+    THROW("--" << flag << " learns in one process: a daemon needs --num_children 1 (any number with -t), not "
+               << children);
+  }
+  if (options.was_supplied("final_regressor") || options.was_supplied("f"))
+  {
+    THROW(
+        "--final_regressor (-f) does not work with a daemon that learns: the process that saves at the end is not "
+        "the one that learns. Send the daemon a line save_<file> instead");
+  }
+}
+
 void take_saved_state(options_i& options, parts& ours)
 {
   uint32_t version = 0;

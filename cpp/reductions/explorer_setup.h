@@ -65,6 +65,10 @@ void keep_option(VW::config::options_i& options, const std::string& name, const 
 /// ones would learn something else. Call it after the base is set up.
 void keep_learner_options(VW::config::options_i& options);
 
+/// Refuses VW's daemon where it would learn in several processes: they share one weight vector, and the state of each
+/// would miss the changes of the others.
+void check_daemon(VW::config::options_i& options, const VW::workspace& all, const std::string& flag);
+
 /// Finds out whether the model being loaded holds an explorer's state, and makes VW mark saved models accordingly.
 void take_saved_state(VW::config::options_i& options, parts& ours);
 

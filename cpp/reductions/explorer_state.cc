@@ -44,10 +44,11 @@ namespace opo_cmab
 {
 std::string explorer_state::serialize_below() const
 {
+  if (_base == nullptr) { return {}; }
   auto bytes = std::make_shared<std::vector<char>>();
   VW::io_buf io;
   io.add_file(VW::io::create_vector_writer(bytes));
-  _base.save_load(io, false, false);
+  _base->save_load(io, false, false);
   io.flush();
   return {bytes->begin(), bytes->end()};
 }

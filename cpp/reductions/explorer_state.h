@@ -17,9 +17,10 @@ class explorer_state
 {
 public:
   /// \param flag the explorer's flag, at most 8 letters
+  /// \param base nullptr: there is nothing below
   /// \param saved_version the format version of this section in the model being loaded; 0 if it has none: then the
   ///        explorer starts from scratch with the model's weights
-  explorer_state(std::string flag, VW::LEARNER::learner& base, uint32_t saved_version)
+  explorer_state(std::string flag, VW::LEARNER::learner* base, uint32_t saved_version)
       : _flag(std::move(flag))
       , _base(base)
       , _saved_version(saved_version)
@@ -34,7 +35,7 @@ public:
 
 private:
   std::string _flag;
-  VW::LEARNER::learner& _base;
+  VW::LEARNER::learner* _base;
   uint32_t _saved_version;
 
   std::string serialize_below() const;
