@@ -15,8 +15,12 @@ constexpr float PENALTY_ALONE = 1.f;              // of the one without
 constexpr std::size_t FIRST_CHOICE = 1;           // candidate, until there are errors
 constexpr double FORGET = 0.999;                  // of past errors
 constexpr double LARGEST_ERROR = 64.;             // squared, in variances of the labels: larger ones count as this
-constexpr std::size_t JOIN_AT_ONCE = 1024;        // weights; later ones join a block when they are learnt again
-constexpr float LARGEST_GROWTH = 1e6f;            // of a feature, at once: larger values count as this
+constexpr std::size_t FIRST_WEIGHTS = 1024;       // they join a block at once; later ones when they are learnt again
+constexpr uint32_t LATER_BLOCK = 8;               // the room of blocks that are opened after that
+constexpr std::size_t MOST_IN_BLOCKS = 1 << 20;   // weights; all others are alone
+constexpr float LARGEST_FEATURE = 1e15f;          // in its own unit: larger values count as this
+constexpr float LARGEST_GROWTH = 1000.f;          // of a feature's scale, in one example
+constexpr float LARGEST_Z = 100.f;                // larger ones count as this
 constexpr double LARGEST_WEIGHT = 1e9;            // of an example
 
 /// The variance of a sum whose parts, independent at first, have been observed together in as many rounds as they can
@@ -63,15 +67,30 @@ double least_squares::clip(double label) const
   return _adapts && _min <= _max ? std::min(_max, std::max(_min, label)) : label;
 }
 
-double least_squares::predict(const std::vector<feature>& features, double initial) const
+/// In a loop of its own, so that memory is fetched for many at once.
+void least_squares::look_up(const std::vector<feature>& features)
 {
-  state sum;
+  _looked_up.clear();
   for (const auto& x : features)
   {
     const uint32_t i = _index.find(x.weight);
+    _looked_up.push_back(i);
+    if (i == NONE) { continue; }
+    __builtin_prefetch(&_places[i]);
+    __builtin_prefetch(&_states[i * _candidates.size() + _best]);
+  }
+}
+
+double least_squares::predict(const std::vector<feature>& features, double initial)
+{
+  look_up(features);
+  state sum;
+  for (std::size_t n = 0; n < features.size(); ++n)
+  {
+    const uint32_t i = _looked_up[n];
     if (i == NONE || _places[i].scale == 0.f) { continue; }
     const auto& known = _states[i * _candidates.size() + _best];
-    const double z = x.value / _places[i].scale;
+    const double z = in_units(_places[i], features[n].value);
     sum.cost += known.cost * z;
     sum.one += known.one * z;
   }
@@ -82,9 +101,11 @@ double least_squares::predict(const std::vector<feature>& features, double initi
 /// \param add weights that are new, instead of noting them as unknown
 void least_squares::collect(const std::vector<feature>& features, bool add)
 {
-  for (const auto& x : features)
+  look_up(features);
+  for (std::size_t n = 0; n < features.size(); ++n)
   {
-    uint32_t i = _index.find(x.weight);
+    const auto& x = features[n];
+    uint32_t i = _looked_up[n] != NONE || !add ? _looked_up[n] : _index.find(x.weight);  // new, or new twice
     if (i == NONE && !add)
     {
       _unknown.push_back(x);
@@ -98,13 +119,19 @@ void least_squares::collect(const std::vector<feature>& features, bool add)
       _places.emplace_back();
       _marks.push_back(0);
       _states.resize(_states.size() + _candidates.size());
-      for (const auto& each : _candidates) { _d.push_back(1.f / each.penalty); }
+      for (const auto& each : _candidates) { _variances.push_back(1.f / each.penalty); }
     }
-    if (_marks[i] != 0) { _active[_marks[i] - 1].value += x.value; }
+    if (_marks[i] != 0)
+    {
+      auto& same = _active[_marks[i] - 1];
+      same.value += x.value;
+      same.largest = std::max(same.largest, std::abs(x.value));
+    }
     else
     {
-      _active.push_back({i, x.value});
+      _active.push_back({i, x.value, std::abs(x.value)});
       _marks[i] = static_cast<uint32_t>(_active.size());
+      if (_places[i].block != NONE) { __builtin_prefetch(&_blocks[_places[i].block]); }
     }
   }
   if (_unknown.size() > 1)
@@ -120,23 +147,30 @@ void least_squares::collect(const std::vector<feature>& features, bool add)
   }
 }
 
-/// Values become z, in units of the largest value of each feature.
+/// z of the sum of an example's features on a weight.
+float least_squares::in_units(const place& at, float value) const
+{
+  const float largest = _adapts ? LARGEST_Z : LARGEST_FEATURE;
+  return std::min(largest, std::max(-largest, value / at.scale));
+}
+
+/// Values become z. The unit of a feature is its largest value so far; a value far beyond all before it counts as less.
 void least_squares::add_units()
 {
   for (auto& x : _active)
   {
+    if (x.largest == 0.f) { continue; }
     auto& scale = _places[x.weight].scale;
+    const float size = std::min(x.largest, LARGEST_FEATURE);
     if (!_adapts) { scale = 1.f; }
-    float size = std::abs(x.value);
-    if (scale == 0.f) { scale = size; }
-    else if (size > scale && _adapts)
+    else if (scale == 0.f) { scale = size; }
+    else if (size > scale)
     {
-      size = std::min(size, LARGEST_GROWTH * scale);
-      grow(x.weight, size / scale);
-      x.value = std::copysign(size, x.value);
-      scale = size;
+      const float factor = std::min(size / scale, LARGEST_GROWTH);
+      grow(x.weight, factor);
+      scale *= factor;
     }
-    x.value = scale == 0.f ? 0.f : x.value / scale;
+    x.value = in_units(_places[x.weight], x.value);
   }
 }
 
@@ -154,31 +188,29 @@ void least_squares::grow(uint32_t weight, float factor)
     own.one *= factor;
     if (at.block == NONE || !_candidates[k].blocks)
     {
-      auto& d = _d[weight * candidates + k];
-      const double variance = static_cast<double>(d) * factor * factor;
-      const double left = 1. / (1. + certainty * variance);
-      d = static_cast<float>(variance * left);
+      auto& variance = _variances[weight * candidates + k];
+      const double larger = static_cast<double>(variance) * factor * factor;
+      const double left = 1. / (1. + certainty * larger);
+      variance = static_cast<float>(larger * left);
       own.cost *= left;
       own.one *= left;
       continue;
     }
     auto& home = _blocks[at.block];
-    auto& factors = home.factors[k];
-    std::vector<float> d(factors.capacity());
-    std::vector<float> f(factors.capacity());
-    std::vector<float> along(factors.capacity());
-    for (std::size_t m = 0; m < home.members.size(); ++m) { d[m] = _d[home.members[m] * candidates + k]; }
-    factors.scale(d.data(), at.row, factor);
-    factors.row(at.row, f.data());
-    factors.observe(d.data(), f.data(), at.row + 1, 1. / certainty, along.data());
-    const double share = 1. / (1. / certainty + along[at.row]);
+    const std::size_t rows = rows_of(home);
+    auto* covariance = covariance_of(home, k);
+    _f.assign(rows, 0.f);
+    _along.assign(rows, 0.f);
+    scale(covariance, rows, at.row, factor);
+    copy_row(covariance, rows, at.row, _f.data());
+    opo_cmab::observe(covariance, rows, _f.data(), at.row + 1, static_cast<float>(1. / certainty), _along.data());
+    const double share = 1. / (1. / certainty + _along[at.row]);
     const state before = own;
     for (std::size_t m = 0; m < home.members.size(); ++m)
     {
       auto& member = _states[home.members[m] * candidates + k];
-      _d[home.members[m] * candidates + k] = d[m];
-      member.cost -= along[m] * share * before.cost;
-      member.one -= along[m] * share * before.one;
+      member.cost -= _along[m] * share * before.cost;
+      member.one -= _along[m] * share * before.one;
     }
   }
 }
@@ -187,20 +219,20 @@ void least_squares::grow(uint32_t weight, float factor)
 /// are few weights they join at once. Later ones have to occur twice: of words, half never do.
 void least_squares::assign_blocks()
 {
-  const std::size_t at_once = std::max<std::size_t>(JOIN_AT_ONCE, _largest_block);
+  const bool first = _numbers.size() <= std::max<std::size_t>(FIRST_WEIGHTS, _largest_block);
   std::vector<uint32_t> joining;
   std::vector<std::array<uint32_t, 2>> rooms;  // how many of the example's weights a block has, and the block
   for (const auto& x : _active)
   {
     auto& at = _places[x.weight];
-    if (at.block == NONE && (at.learnt > 0 || _numbers.size() <= at_once)) { joining.push_back(x.weight); }
-    if (at.learnt < 2) { ++at.learnt; }
+    if (at.block == NONE && (at.learnt > 0 || first)) { joining.push_back(x.weight); }
+    ++at.learnt;
   }
-  if (joining.empty()) { return; }
+  if (joining.empty() || _in_blocks >= MOST_IN_BLOCKS) { return; }
   for (const auto& x : _active)
   {
     const uint32_t b = _places[x.weight].block;
-    if (b == NONE || _blocks[b].members.size() == _largest_block) { continue; }
+    if (b == NONE || is_full(b)) { continue; }
     const auto found =
         std::find_if(rooms.begin(), rooms.end(), [b](const std::array<uint32_t, 2>& room) { return room[1] == b; });
     if (found == rooms.end()) { rooms.push_back({1, b}); }
@@ -212,13 +244,12 @@ void least_squares::assign_blocks()
   std::size_t room = 0;
   for (const uint32_t weight : joining)
   {
-    while (room < rooms.size() && _blocks[rooms[room][1]].members.size() == _largest_block) { ++room; }
+    while (room < rooms.size() && is_full(rooms[room][1])) { ++room; }
     if (room == rooms.size())
     {
       rooms.push_back({0, static_cast<uint32_t>(_blocks.size())});
       _blocks.emplace_back();
-      _block_groups.push_back(0);
-      _blocks.back().factors.resize(_with_blocks);
+      _blocks.back().room = first ? _largest_block : std::min(_largest_block, LATER_BLOCK);
     }
     join(weight, rooms[room][1]);
   }
@@ -229,8 +260,24 @@ void least_squares::join(uint32_t weight, uint32_t block)
   auto& home = _blocks[block];
   _places[weight].block = block;
   _places[weight].row = static_cast<uint32_t>(home.members.size());
+  const std::size_t rows = rows_of(home);
   home.members.push_back(weight);
-  for (auto& factors : home.factors) { factors.reserve(home.members.size()); }
+  if (rows_of(home) > rows)
+  {
+    const std::size_t size = covariance_size(rows);
+    const std::size_t larger = covariance_size(rows_of(home));
+    std::vector<float> covariances(_with_blocks * larger);
+    for (std::size_t k = 0; k < _with_blocks; ++k)
+    {
+      copy_covariance(&home.covariances[k * size], rows, &covariances[k * larger], rows_of(home));
+    }
+    home.covariances = std::move(covariances);
+  }
+  for (std::size_t k = 0; k < _with_blocks; ++k)
+  {
+    covariance_of(home, k)[_places[weight].row] = _variances[weight * _candidates.size() + k];
+  }
+  ++_in_blocks;
 }
 
 /// Sorts the example's weights into blocks, and spreads z over the rows of each.
@@ -245,26 +292,42 @@ void least_squares::arrange()
       _alone.push_back(i);
       continue;
     }
-    auto& number = _block_groups[at.block];
+    auto& number = _blocks[at.block].group;
     if (number == 0)
     {
-      _groups.push_back({at.block, 0, rows, 0});
+      _groups.push_back({at.block, rows, 0, 0.});
       number = static_cast<uint32_t>(_groups.size());
-      rows += rows_of(at.block);
+      rows += rows_of(_blocks[at.block]);
       _z.resize(rows);
     }
     auto& g = _groups[number - 1];
-    ++g.weights;
     g.end = std::max<std::size_t>(g.end, at.row + 1);
     _z[g.offset + at.row] = _active[i].value;
   }
-  _f.resize(rows);
+  _f.assign(rows, 0.f);
+  for (const auto& g : _groups)  // memory is fetched for all blocks at once
+  {
+    const auto& home = _blocks[g.block];
+    constexpr std::size_t LINE = 64;  // bytes
+    __builtin_prefetch(home.members.data());
+    for (std::size_t i = 0; i < home.covariances.size(); i += LINE / sizeof(float))
+    {
+      __builtin_prefetch(&home.covariances[i], 1);
+    }
+  }
+  for (const auto& g : _groups)
+  {
+    for (const uint32_t member : _blocks[g.block].members)
+    {
+      __builtin_prefetch(&_states[member * _candidates.size()], 1);
+    }
+  }
 }
 
 void least_squares::forget_example()
 {
   for (const auto& x : _active) { _marks[x.weight] = 0; }
-  for (const auto& g : _groups) { _block_groups[g.block] = 0; }
+  for (const auto& g : _groups) { _blocks[g.block].group = 0; }
   _active.clear();
   _unknown.clear();
   _groups.clear();
@@ -272,31 +335,23 @@ void least_squares::forget_example()
   _z.clear();
 }
 
-/// v of a block. \param f becomes L'z
-double least_squares::group_variance(std::size_t candidate, const group& g, float* f) const
-{
-  const auto& home = _blocks[g.block];
-  home.factors[candidate].project(&_z[g.offset], g.end, f);
-  double result = 0.;
-  for (std::size_t j = 0; j < g.end; ++j)
-  {
-    result += static_cast<double>(_d[home.members[j] * _candidates.size() + candidate]) * f[j] * f[j];
-  }
-  return result;
-}
-
 /// \return the sum of v over all blocks. Leaves L'z of each in _f
 double least_squares::project(std::size_t candidate)
 {
   double sum = 0.;
   const auto alone = [&](const active& x)
-  { sum += static_cast<double>(_d[x.weight * _candidates.size() + candidate]) * x.value * x.value; };
+  { sum += static_cast<double>(_variances[x.weight * _candidates.size() + candidate]) * x.value * x.value; };
   if (!_candidates[candidate].blocks)
   {
     for (const auto& x : _active) { alone(x); }
     return sum;
   }
-  for (const auto& g : _groups) { sum += group_variance(candidate, g, &_f[g.offset]); }
+  for (auto& g : _groups)
+  {
+    auto& home = _blocks[g.block];
+    g.variance = opo_cmab::project(covariance_of(home, candidate), rows_of(home), &_z[g.offset], g.end, &_f[g.offset]);
+    sum += g.variance;
+  }
   for (const uint32_t i : _alone) { alone(_active[i]); }
   return sum;
 }
@@ -306,18 +361,19 @@ double least_squares::variance(const std::vector<feature>& features)
   collect(features, false);
   for (auto& x : _active)
   {
-    const float scale = _places[x.weight].scale;
-    if (x.value != 0.f) { x.value = scale == 0.f ? 1.f : x.value / scale; }
+    const auto& at = _places[x.weight];
+    if (x.value != 0.f) { x.value = at.scale == 0.f ? 1.f : in_units(at, x.value); }
   }
   arrange();
 
   const auto& in_use = _candidates[_best];
+  project(_best);
   const double prior = 1. / in_use.penalty;
-  _variances.clear();
+  _parts.clear();
   const auto alone = [&](const active& x)
   {
     const double square = static_cast<double>(x.value) * x.value;
-    if (square > 0.) { _variances.push_back({square * prior, square * _d[x.weight * _candidates.size() + _best]}); }
+    if (square > 0.) { _parts.push_back({square * prior, square * _variances[x.weight * _candidates.size() + _best]}); }
   };
   if (!in_use.blocks)
   {
@@ -330,16 +386,16 @@ double least_squares::variance(const std::vector<feature>& features)
     {
       const float* z = &_z[g.offset];
       const double square = std::inner_product(z, z + g.end, z, 0.);
-      if (square > 0.) { _variances.push_back({square * prior, group_variance(_best, g, &_f[g.offset])}); }
+      if (square > 0.) { _parts.push_back({square * prior, g.variance}); }
     }
   }
   for (const auto& x : _unknown)  // in its own unit, which would be its scale
   {
     const double square = _adapts ? 1. : static_cast<double>(x.value) * x.value;
-    if (x.value != 0.f) { _variances.push_back({square * prior, square * prior}); }
+    if (x.value != 0.f) { _parts.push_back({square * prior, square * prior}); }
   }
   forget_example();
-  return variance_together(_variances);
+  return variance_together(_parts);
 }
 
 least_squares::state least_squares::predict_active(std::size_t candidate) const
@@ -368,7 +424,7 @@ void least_squares::update(
   };
   const auto alone = [&](const active& x)
   {
-    auto& d = _d[x.weight * candidates + candidate];
+    auto& d = _variances[x.weight * candidates + candidate];
     const double along = static_cast<double>(d) * x.value;
     move(x.weight, along);
     d = static_cast<float>(d / (1. + weight * along * x.value));
@@ -377,7 +433,7 @@ void least_squares::update(
   {
     for (const auto& x : _active)
     {
-      auto& d = _d[x.weight * candidates + candidate];
+      auto& d = _variances[x.weight * candidates + candidate];
       const double along = static_cast<double>(d) * x.value;
       move(x.weight, along);
       d = static_cast<float>(d - along * along / denominator);
@@ -385,20 +441,13 @@ void least_squares::update(
     return;
   }
   for (const uint32_t i : _alone) { alone(_active[i]); }
-  std::array<float, LARGEST_BLOCK> d;
-  std::array<float, LARGEST_BLOCK> along;
   for (const auto& g : _groups)
   {
     auto& home = _blocks[g.block];
-    const std::size_t count = home.members.size();
-    for (std::size_t m = 0; m < count; ++m) { d[m] = _d[home.members[m] * candidates + candidate]; }
-    std::fill_n(along.begin(), rows_of(g.block), 0.f);
-    home.factors[candidate].observe(d.data(), &_f[g.offset], g.end, 1. / weight, along.data());
-    for (std::size_t m = 0; m < count; ++m)
-    {
-      _d[home.members[m] * candidates + candidate] = d[m];
-      move(home.members[m], along[m]);
-    }
+    _along.assign(rows_of(home), 0.f);
+    opo_cmab::observe(covariance_of(home, candidate), rows_of(home), &_f[g.offset], g.end,
+        static_cast<float>(1. / weight), _along.data());
+    for (std::size_t m = 0; m < home.members.size(); ++m) { move(home.members[m], _along[m]); }
   }
 }
 
@@ -457,11 +506,10 @@ double least_squares::weight(std::size_t i, double initial) const
 std::size_t least_squares::bytes() const
 {
   std::size_t result = _index.bytes() + _numbers.capacity() * sizeof(uint64_t) + _places.capacity() * sizeof(place) +
-      _states.capacity() * sizeof(state) + _d.capacity() * sizeof(float) + _marks.capacity() * sizeof(uint32_t);
+      _states.capacity() * sizeof(state) + _variances.capacity() * sizeof(float) + _marks.capacity() * sizeof(uint32_t);
   for (const auto& each : _blocks)
   {
-    result += sizeof(block) + each.members.capacity() * sizeof(uint32_t) + each.factors.size() * sizeof(triangle);
-    for (const auto& factors : each.factors) { result += factors.values().capacity() * sizeof(float); }
+    result += sizeof(block) + each.members.capacity() * sizeof(uint32_t) + each.covariances.capacity() * sizeof(float);
   }
   return result;
 }
@@ -478,12 +526,13 @@ std::string least_squares::serialize() const
   append_bytes(bytes, _numbers);
   append_bytes(bytes, _places);
   append_bytes(bytes, _states);
-  append_bytes(bytes, _d);
+  append_bytes(bytes, _variances);
   append_bytes(bytes, static_cast<uint64_t>(_blocks.size()));
   for (const auto& each : _blocks)
   {
+    append_bytes(bytes, each.room);
     append_bytes(bytes, each.members);
-    for (const auto& factors : each.factors) { append_bytes(bytes, factors.values()); }
+    append_bytes(bytes, each.covariances);
   }
   return bytes;
 }
@@ -509,41 +558,41 @@ bool least_squares::deserialize(const char* bytes, std::size_t size)
   if (!reader.read(best) || best >= candidates || !reader.read(read._errors) || !reader.read(read._origin) ||
       !reader.read(read._mean) || !reader.read(read._squares) || !reader.read(read._count) || !reader.read(read._min) ||
       !reader.read(read._max) || !reader.read(read._numbers) || !reader.read(read._places) ||
-      !reader.read(read._states) || !reader.read(read._d) || !reader.read(blocks))
+      !reader.read(read._states) || !reader.read(read._variances) || !reader.read(blocks))
   {
     return false;
   }
   const std::size_t weights = read._numbers.size();
   if (read._errors.size() != candidates || read._places.size() != weights ||
-      read._states.size() != weights * candidates || read._d.size() != weights * candidates || blocks > weights)
+      read._states.size() != weights * candidates || read._variances.size() != weights * candidates || blocks > weights)
   {
     return false;
   }
   read._best = best;
   read._blocks.resize(blocks);
-  std::size_t members = 0;
   for (uint32_t b = 0; b < blocks; ++b)
   {
     auto& each = read._blocks[b];
-    if (!reader.read(each.members) || each.members.empty() || each.members.size() > _largest_block) { return false; }
+    if (!reader.read(each.room) || each.room > _largest_block || !reader.read(each.members) || each.members.empty() ||
+        each.members.size() > each.room)
+    {
+      return false;
+    }
     for (uint32_t row = 0; row < each.members.size(); ++row)
     {
       const uint32_t weight = each.members[row];
       if (weight >= weights || read._places[weight].block != b || read._places[weight].row != row) { return false; }
     }
-    members += each.members.size();
-    each.factors.resize(_with_blocks);
-    for (auto& factors : each.factors)
+    read._in_blocks += each.members.size();
+    if (!reader.read(each.covariances) || each.covariances.size() != _with_blocks * covariance_size(rows_of(each)))
     {
-      std::vector<float> values;
-      if (!reader.read(values) || !factors.restore(each.members.size(), std::move(values))) { return false; }
+      return false;
     }
   }
   const auto in_blocks =
       std::count_if(read._places.begin(), read._places.end(), [](const place& at) { return at.block != NONE; });
-  if (reader.left() != 0 || members != static_cast<std::size_t>(in_blocks)) { return false; }
+  if (reader.left() != 0 || read._in_blocks != static_cast<std::size_t>(in_blocks)) { return false; }
   read._marks.resize(weights);
-  read._block_groups.resize(blocks);
   for (uint32_t i = 0; i < weights; ++i)
   {
     if (read._index.find(read._numbers[i]) != NONE) { return false; }

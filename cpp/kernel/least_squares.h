@@ -43,7 +43,7 @@ public:
   least_squares(uint32_t block, float penalty);
 
   /// \param initial what to predict where nothing is known, in the unit of the labels
-  double predict(const std::vector<feature>& features, double initial) const;
+  double predict(const std::vector<feature>& features, double initial);
 
   /// The variance of the prediction, in units of that of the labels' noise: z'Pz for the blocks together.
   double variance(const std::vector<feature>& features);
@@ -82,17 +82,19 @@ private:
   class place
   {
   public:
-    float scale = 0.f;      ///< the largest value of its feature; 0: it had none yet
+    float scale = 0.f;      ///< the largest value of a feature on it; 0: it had none yet
     uint32_t block = NONE;  ///< NONE: it is alone
     uint32_t row = 0;       ///< in its block
-    uint32_t learnt = 0;    ///< in how many examples: 0, 1, or 2 for more
+    uint32_t learnt = 0;    ///< in how many examples
   };
 
   class block
   {
   public:
+    uint32_t room;       ///< for so many members
+    uint32_t group = 0;  ///< its place in _groups, plus one; 0 between examples
     std::vector<uint32_t> members;
-    std::vector<triangle> factors;  ///< of each candidate with blocks
+    std::vector<float> covariances;  ///< of each candidate with blocks (covariance.h)
   };
 
   class state  ///< of the candidate for one weight: predictions are sums of these
@@ -107,7 +109,8 @@ private:
   {
   public:
     uint32_t weight;
-    float value;  ///< then z, in units of its scale
+    float value;    ///< of all its features; then z, in units of its scale
+    float largest;  ///< value of one of them
   };
 
   /// A block of the current example.
@@ -115,9 +118,9 @@ private:
   {
   public:
     uint32_t block;
-    uint32_t weights;    ///< that the example has of it
     std::size_t offset;  ///< of z and f
     std::size_t end;     ///< z is 0 from here on
+    double variance;     ///< v, of one candidate
   };
 
   uint32_t _largest_block;
@@ -128,9 +131,10 @@ private:
   weight_index _index;
   std::vector<uint64_t> _numbers;  // of each weight, as all below
   std::vector<place> _places;
-  std::vector<state> _states;  ///< of each weight, of each candidate
-  std::vector<float> _d;       ///< the same: the variance of a weight that is alone, else its entry of D
+  std::vector<state> _states;     ///< of each weight, of each candidate
+  std::vector<float> _variances;  ///< the same, where the weight is alone
   std::vector<block> _blocks;
+  std::size_t _in_blocks = 0;  ///< weights
 
   std::size_t _best = 0;
   std::vector<double> _errors;  ///< of each candidate, recent ones
@@ -145,23 +149,30 @@ private:
   std::vector<active> _active;
   std::vector<uint32_t> _marks;  ///< of each weight: its place in _active, plus one; 0 between examples
   std::vector<feature> _unknown;
+  std::vector<uint32_t> _looked_up;  ///< weights of features, to be predicted
   std::vector<group> _groups;
-  std::vector<uint32_t> _alone;         ///< places in _active
-  std::vector<uint32_t> _block_groups;  ///< of each block: its place in _groups, plus one; 0 between examples
+  std::vector<uint32_t> _alone;  ///< places in _active
   std::vector<float> _z;
-  std::vector<float> _f;  ///< of one candidate
-  std::vector<std::array<double, 2>> _variances;
+  std::vector<float> _f;      ///< of one candidate
+  std::vector<float> _along;  ///< Pz of a block
+  std::vector<std::array<double, 2>> _parts;
 
-  std::size_t rows_of(std::size_t block) const { return up_to_multiple(_blocks[block].members.size(), FLOAT_LANES); }
+  static std::size_t rows_of(const block& b) { return up_to_multiple(b.members.size(), FLOAT_LANES); }
+  static float* covariance_of(block& b, std::size_t candidate)
+  {
+    return &b.covariances[candidate * covariance_size(rows_of(b))];
+  }
+  void look_up(const std::vector<feature>& features);
   void collect(const std::vector<feature>& features, bool add);
+  float in_units(const place& at, float value) const;
   void add_units();
   void grow(uint32_t weight, float factor);
   void assign_blocks();
+  bool is_full(uint32_t b) const { return _blocks[b].members.size() == _blocks[b].room; }
   void join(uint32_t weight, uint32_t block);
   void arrange();
   void forget_example();
   double project(std::size_t candidate);
-  double group_variance(std::size_t candidate, const group& g, float* f) const;
   state predict_active(std::size_t candidate) const;
   void update(std::size_t candidate, double error_of_cost, double error_of_one, double weight, double denominator);
   void observe_label(double label, double weight);

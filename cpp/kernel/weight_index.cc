@@ -4,6 +4,11 @@
 
 namespace opo_cmab
 {
+namespace
+{
+constexpr std::size_t SMALL = std::size_t{1} << 18;  // as many numbers as VW's default has: 1 MB
+}
+
 void weight_index::insert(uint64_t weight, uint32_t number)
 {
   _largest = std::max(_largest, weight);
@@ -33,7 +38,7 @@ void weight_index::grow()
   std::vector<slot> old(std::max<std::size_t>(64, 2 * _slots.size()));
   old.swap(_slots);
   const std::size_t bytes = _slots.size() * sizeof(slot);
-  if (_largest < bytes / sizeof(uint32_t))
+  if (_largest < std::max(bytes / sizeof(uint32_t), SMALL))
   {
     std::size_t size = 64;
     while (size <= _largest) { size *= 2; }
