@@ -226,7 +226,6 @@ void least_squares::assign_blocks()
   {
     auto& at = _places[x.weight];
     if (at.block == NONE && (at.learnt > 0 || first)) { joining.push_back(x.weight); }
-    ++at.learnt;
   }
   if (joining.empty() || _in_blocks >= MOST_IN_BLOCKS) { return; }
   for (const auto& x : _active)
@@ -467,6 +466,8 @@ double least_squares::learn(const std::vector<feature>& features, double label, 
   weight = std::min(weight, LARGEST_WEIGHT);
   if (_count == 0.) { _origin = label; }
   collect(features, true);
+  _learnt_unknown = std::all_of(
+      _active.begin(), _active.end(), [this](const active& x) { return _places[x.weight].learnt == 0; });
   add_units();
   if (_with_blocks > 0) { assign_blocks(); }
   arrange();
@@ -493,6 +494,7 @@ double least_squares::learn(const std::vector<feature>& features, double label, 
   {
     _best = static_cast<std::size_t>(std::min_element(_errors.begin(), _errors.end()) - _errors.begin());
   }
+  for (const auto& x : _active) { ++_places[x.weight].learnt; }
   forget_example();
   return result;
 }

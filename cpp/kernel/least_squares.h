@@ -53,6 +53,9 @@ public:
   /// \return what was predicted for it
   double learn(const std::vector<feature>& features, double label, double weight, double initial);
 
+  /// Whether the last example that was learnt had no weight that had been learnt before.
+  bool learnt_unknown() const { return _learnt_unknown; }
+
   /// The mean of the labels so far: an initial prediction.
   double mean() const { return _origin + _mean; }
 
@@ -144,6 +147,8 @@ private:
   double _count = 0.;
   double _min = std::numeric_limits<double>::infinity();
   double _max = -std::numeric_limits<double>::infinity();
+
+  bool _learnt_unknown = false;
 
   // The current example.
   std::vector<active> _active;

@@ -2,6 +2,7 @@
 
 #include "reductions/cb_shared_features.h"
 #include "reductions/explorer_setup.h"
+#include "reductions/least_squares.h"
 #include "reductions/parts.h"
 #include "vw/common/vw_exception.h"
 #include "vw/config/options.h"
@@ -146,10 +147,11 @@ class cb_cost_unit
 {
 public:
   /// \param shared nullptr: the regression learns what actions share, and what it predicts for newcomers
-  cb_cost_unit(std::unique_ptr<cost_unit> unit, const opo_cmab::shared_features* shared, learner& base,
-      uint32_t saved_version, VW::io::logger logger)
+  cb_cost_unit(std::unique_ptr<cost_unit> unit, const opo_cmab::shared_features* shared,
+      opo_cmab::least_squares_learner* exact, learner& base, uint32_t saved_version, VW::io::logger logger)
       : _unit(std::move(unit))
       , _shared(shared)
+      , _exact(exact)
       , _state("costs", &base, saved_version)
       , _logger(std::move(logger))
   {
@@ -164,26 +166,38 @@ public:
 private:
   std::unique_ptr<cost_unit> _unit;
   const opo_cmab::shared_features* _shared;
+  opo_cmab::least_squares_learner* _exact;  ///< learns costs, and shows losses; nullptr: another learner
   opo_cmab::explorer_state _state;
   VW::io::logger _logger;
   bool _warned_of_cost = false;
   bool _warned_of_far_cost = false;
 
   void show(VW::multi_ex& examples) const;
+  void tell_range(double counts_as) const;
   double observe(float cost);
   void warn_of_far_cost(float cost, double counts_as, double lowest, double highest);
 };
 
 void cb_cost_unit::show(VW::multi_ex& examples) const
 {
+  if (_exact != nullptr) { return; }
   auto& predictions = examples[0]->pred.a_s;
   for (auto& prediction : predictions) { prediction.score = _unit->seen(prediction.score); }
   // VW's explorers expect the best action first.
   if (!_unit->raw && _unit->negative) { std::sort(predictions.begin(), predictions.end()); }
 }
 
+/// Before there is a range, all costs are equal to this one.
+void cb_cost_unit::tell_range(double counts_as) const
+{
+  const auto& range = _unit->range;
+  if (!range.known()) { _exact->show_losses(counts_as, counts_as + 1., 0.); }
+  else { _exact->show_losses(range.low(), range.high(), range.newcomer_loss(range.start())); }
+}
+
 void cb_cost_unit::predict(learner& base, VW::multi_ex& examples)
 {
+  if (_exact != nullptr) { tell_range(0.); }
   base.predict(examples);
   show(examples);
 }
@@ -198,9 +212,15 @@ void cb_cost_unit::learn(learner& base, VW::multi_ex& examples)
         if (observed != nullptr) { observed->cost = cost; }
       });
   const double counts_as = observed != nullptr ? observe(cost) : 0.;
-  if (observed != nullptr) { observed->cost = _unit->label(counts_as); }
+  if (_exact != nullptr)
+  {
+    tell_range(counts_as);
+    if (observed != nullptr) { observed->cost = static_cast<float>(counts_as); }
+  }
+  else if (observed != nullptr) { observed->cost = _unit->label(counts_as); }
   base.learn(examples);
-  if (observed != nullptr && !_unit->raw && _shared != nullptr && _shared->learnt_newcomer)
+  const bool was_new = _shared != nullptr && (_exact != nullptr ? _exact->learnt_unknown() : _shared->learnt_newcomer);
+  if (observed != nullptr && !_unit->raw && was_new)
   {
     _unit->range.observe_newcomer(counts_as);
   }
@@ -242,6 +262,7 @@ void cb_cost_unit::warn_of_far_cost(float cost, double counts_as, double lowest,
 
 float cb_cost_unit::sensitivity(learner& base, VW::example& ec)
 {
+  if (_exact != nullptr) { return base.sensitivity(ec); }
   // Prediction and label are in the caller's unit; the loss below needs a score and its label.
   const float prediction = ec.pred.scalar;
   const float label = ec.l.simple.label;
@@ -505,8 +526,10 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
 
   auto base = require_multiline(stack_builder.setup_base_learner());
   parts.costs = unit.get();
+  auto* exact = unit->raw ? nullptr : parts.least_squares;
+  if (exact != nullptr) { exact->counts_as_one = ours; }
   const uint32_t saved = parts.saved_state >= 4 ? parts.saved_state : 0;  // format 3 has no such section
-  return make_reduction_learner(VW::make_unique<cb_cost_unit>(std::move(unit), parts.shared, *base, saved, all.logger),
+  return make_reduction_learner(VW::make_unique<cb_cost_unit>(std::move(unit), parts.shared, exact, *base, saved, all.logger),
       base, learn, predict, stack_builder.get_setupfn_name(cb_cost_unit_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)
       .set_sensitivity(sensitivity)

@@ -128,7 +128,8 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_adacb_setup(VW::setup_ba
   greediness.check();
   opo_cmab::require_nonnegative("--mellowness", mellowness);
   explorer.prepare("adacb", stack_builder,
-      {{"mellowness", mellowness}, {"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}});
+      {{"mellowness", mellowness}, {"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}},
+      opo_cmab::takes_least_squares(*stack_builder.get_options(), *stack_builder.get_all_pointer()));
   auto base = require_multiline(stack_builder.setup_base_learner());
   return opo_cmab::make_explorer<cb_explore_adf_adacb>(stack_builder, cb_explore_adf_adacb_setup, base, mellowness,
       greediness, explorer.epsilon, opo_cmab::parts_of(stack_builder), *base)

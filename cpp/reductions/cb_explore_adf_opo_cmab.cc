@@ -1,9 +1,11 @@
 #include "reductions/cb_explore_adf_opo_cmab.h"
 
 #include "kernel/cost_range.h"
+#include "kernel/optimistic_policy.h"
 #include "kernel/policy.h"
 #include "reductions/cb_cost_unit.h"
 #include "reductions/explorer_setup.h"
+#include "reductions/least_squares.h"
 #include "reductions/opo_tap.h"
 #include "vw/common/vw_exception.h"
 #include "vw/config/options.h"
@@ -82,6 +84,85 @@ private:
   std::string serialize() const;
   bool deserialize(const std::string& state);
 };
+
+/// The default: on least squares, which knows the variances of its predictions.
+class cb_explore_adf_optimistic
+{
+public:
+  cb_explore_adf_optimistic(float epsilon, const opo_cmab::parts& parts, learner& base)
+      : _epsilon(epsilon)
+      , _costs(*parts.costs)
+      , _regression(*parts.least_squares)
+      , _rounds({"opo_cmab", &base, parts.saved_state}, "opo_rounds")
+  {
+  }
+
+  // Should be called through cb_explore_adf_base for pre/post-processing
+  void predict(learner& base, VW::multi_ex& examples);
+  void learn(learner& base, VW::multi_ex& examples);
+  void save_load(VW::io_buf& io, bool read, bool text) { _rounds.save_load(io, read, text); }
+  void persist_metrics(VW::metric_sink& metrics) const { metrics.set_uint("opo_rounds", _rounds.value); }
+
+private:
+  float _epsilon;
+  const opo_cmab::cost_unit& _costs;
+  opo_cmab::least_squares_learner& _regression;
+  opo_cmab::round_counter _rounds;
+  opo_cmab::optimistic_policy _policy;
+
+  void explain(std::size_t actions, double shift) const;
+};
+
+void cb_explore_adf_optimistic::predict(learner& base, VW::multi_ex& examples)
+{
+  if (_costs.known()) { _regression.start_noting(); }
+  multiline_learn_or_predict<false>(base, examples, examples[0]->ft_offset);
+  auto& preds = examples[0]->pred.a_s;
+  const auto& variances = _regression.stop_noting();
+  if (!_costs.known())
+  {
+    opo_cmab::make_uniform(preds);
+    if (explained != nullptr)
+    {
+      explained->decisions.emplace_back();
+      explained->decisions.back().policies.assign(preds.size(), 1. / static_cast<double>(preds.size()));
+    }
+    return;
+  }
+  if (variances.size() != preds.size())
+  {
+    THROW("--opo_cmab: " << variances.size() << " examples were predicted for " << preds.size()
+                         << " actions. A reduction below it adds or drops examples: leave it out");
+  }
+  _policy.losses.resize(preds.size());
+  for (const auto& pred : preds) { _policy.losses[pred.action] = pred.score; }
+  const double shift = _costs.shift(*std::min_element(_policy.losses.begin(), _policy.losses.end()));
+  _policy.decide(variances, shift);
+  if (explained != nullptr) { explain(preds.size(), shift); }
+  for (auto& pred : preds) { pred.score = static_cast<float>(_policy.probabilities[pred.action]); }
+  VW::explore::enforce_minimum_probability(_epsilon, true, VW::begin_scores(preds), VW::end_scores(preds));
+}
+
+void cb_explore_adf_optimistic::explain(std::size_t actions, double shift) const
+{
+  explained->decisions.emplace_back();
+  auto& target = explained->decisions.back();
+  const double moved = shift * (_costs.high() - _costs.low());
+  target.min_cost = _costs.low() + moved;
+  target.max_cost = _costs.high() + moved;
+  target.first_rounds = {_rounds.value};
+  target.rounds = {1};
+  target.losses = _policy.losses;
+  target.bonuses = _policy.bonuses;
+  target.policies.assign(actions, 1. / static_cast<double>(actions));
+  target.policies.insert(target.policies.end(), _policy.probabilities.begin(), _policy.probabilities.end());
+}
+
+void cb_explore_adf_optimistic::learn(learner& base, VW::multi_ex& examples)
+{
+  opo_cmab::learn_round(base, examples);
+  ++_rounds.value;
+}
 
 void append(std::vector<double>& values, const double* more, std::size_t count)
 {
@@ -292,9 +373,10 @@ void imply(options_i& options, const std::string& flag, T& value, const T& impli
   value = implied;
 }
 
-void persist_metrics(cb_explore_adf_base<cb_explore_adf_opo_cmab>& data, VW::metric_sink& metrics)
+template <typename Explorer>
+void persist_metrics(cb_explore_adf_base<Explorer>& data, VW::metric_sink& metrics)
 {
-  cb_explore_adf_base<cb_explore_adf_opo_cmab>::persist_metrics(data, metrics);
+  cb_explore_adf_base<Explorer>::persist_metrics(data, metrics);
   data.explore.persist_metrics(metrics);
 }
 }  // namespace
@@ -365,6 +447,20 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
                     "0.1 unless given"));
   if (!explorer.add_and_parse(new_options, options)) { return nullptr; }
 
+  const auto settings_of_replay = {"opo_beta", "opo_budget", "opo_decay", "opo_eta", "opo_gamma",
+      "opo_importance_weighted", "opo_paper", "opo_scale"};
+  const bool replays = std::any_of(settings_of_replay.begin(), settings_of_replay.end(),
+      [&](const char* name) { return options.was_supplied(name); });
+  if (!replays && opo_cmab::takes_least_squares(options, all))
+  {
+    explorer.prepare("opo_cmab", stack_builder, {}, true);
+    opo_cmab::parts_of(stack_builder).without_history = true;
+    auto exact_base = require_multiline(stack_builder.setup_base_learner());
+    return opo_cmab::make_explorer<cb_explore_adf_optimistic>(stack_builder, cb_explore_adf_opo_cmab_setup, exact_base,
+        explorer.epsilon, opo_cmab::parts_of(stack_builder), *exact_base)
+        .set_persist_metrics(persist_metrics<cb_explore_adf_optimistic>)
+        .build();
+  }
   if (paper)
   {
     if (options.was_supplied("opo_scale")) { refuse_both("opo_paper", "opo_scale"); }
@@ -395,12 +491,8 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   }
   opo_cmab::check_daemon(options, all, "opo_cmab");
 
-  if (!options.was_supplied("no_predict"))
-  {
-    options.insert("no_predict", "");
-  }  // cb_adf can learn without a prediction
   const float bonus_size = bonus == "opo_beta" ? beta : bonus == "opo_gamma" ? gamma : scale;
-  explorer.prepare("opo_cmab", stack_builder, {{"opo_eta", eta}, {"opo_decay", decay}, {bonus.c_str(), bonus_size}});
+  explorer.prepare("opo_cmab", stack_builder, {{"opo_eta", eta}, {"opo_decay", decay}, {bonus.c_str(), bonus_size}}, false);
   opo_cmab::keep_option(options, "opo_budget", std::to_string(budget));
 
   auto base = require_multiline(stack_builder.setup_base_learner());
@@ -414,6 +506,6 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   return opo_cmab::make_explorer<cb_explore_adf_opo_cmab>(stack_builder, cb_explore_adf_opo_cmab_setup, base, settings,
       bonus == "opo_scale" ? scale : -1., explorer.epsilon, importance_weighted, opo_cmab::parts_of(stack_builder),
       *base, all)
-      .set_persist_metrics(persist_metrics)
+      .set_persist_metrics(persist_metrics<cb_explore_adf_opo_cmab>)
       .build();
 }

@@ -407,7 +407,7 @@ std::shared_ptr<learner> VW::reductions::cb_shared_features_setup(VW::setup_base
   parts.leaves_out_shared = true;  // for the reduction below, which is set up now
   auto base = require_multiline(stack_builder.setup_base_learner());
   if (!opo_cmab::first_nonlinear(*base).empty()) { return base; }  // crossed features do not say the same there
-  parts.shared->is_linear = true;
+  parts.shared->is_linear = parts.least_squares == nullptr;
   // A saved state is of format 6 or later here: models of earlier formats learn all.
   return make_reduction_learner(VW::make_unique<cb_shared_features>(*parts.shared, parts.saved_state), base, learn,
       predict, stack_builder.get_setupfn_name(cb_shared_features_setup))

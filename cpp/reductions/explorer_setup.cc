@@ -1,5 +1,6 @@
 #include "reductions/explorer_setup.h"
 
+#include "reductions/least_squares.h"
 #include "vw/common/vw_exception.h"
 #include "vw/config/options.h"
 #include "vw/core/cb.h"
@@ -86,7 +87,7 @@ bool explorer_options::add_and_parse(option_group_definition& group, options_i& 
 }
 
 void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_builder,
-    std::initializer_list<std::pair<const char*, float>> settings)
+    std::initializer_list<std::pair<const char*, float>> settings, bool exact)
 {
   options_i& options = *stack_builder.get_options();
   const VW::workspace& all = *stack_builder.get_all_pointer();
@@ -109,6 +110,9 @@ void explorer_options::prepare(const std::string& flag, VW::setup_base_i& stack_
   // A stock model, or one of our format 3, has learnt raw costs, and must continue to.
   parts.model_loaded = all.runtime_state.model_file_ver != VW::version_struct{};
   const bool raw = options.was_supplied("opo_paper") || (parts.model_loaded && parts.saved_state < 4);
+  // cb_adf can learn without a prediction, which nobody reads.
+  if (!options.was_supplied("no_predict")) { options.insert("no_predict", ""); }
+  if (exact && !options.was_supplied("least_squares")) { options.insert("least_squares", ""); }
   keep_option(options, "cb_cost_unit", raw ? "raw" : "range");
   keep_option(options, "cb_type", "mtr");
   keep_option(options, "loss_function", loss);
@@ -136,6 +140,14 @@ void greediness::check() const
 }
 
 double greediness::gamma(uint64_t rounds) const { return scale * std::pow(static_cast<double>(rounds), exponent); }
+
+bool takes_least_squares(const options_i& options, const VW::workspace& all)
+{
+  if (all.runtime_state.model_file_ver != VW::version_struct{}) { return options.was_supplied("least_squares"); }
+  const bool raw_costs = options.was_supplied("cb_cost_unit") &&
+      options.get_typed_option<std::string>("cb_cost_unit").value() == "raw";
+  return all.loss_config.loss->get_type() != "logistic" && !raw_costs && refused_by_least_squares(options).empty();
+}
 
 void require_nonnegative(const std::string& flag, float value)
 {
@@ -209,7 +221,7 @@ void take_saved_state(options_i& options, parts& ours)
 
 std::string first_nonlinear(const VW::LEARNER::learner& base)
 {
-  const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting",
+  const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting", "least_squares",
       "generate_interactions", "opo_tap", "scorer-identity", "csoaa_ldf-rank", "cb_adf", "cb_cost_unit",
       "cb_shared_features", "cb_shared_features_below"};
   std::vector<std::string> enabled;

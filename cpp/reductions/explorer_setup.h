@@ -35,8 +35,9 @@ public:
   /// \param flag the explorer's own, without the dashes
   /// \param settings its other settings: saved even if they are defaults, so that a new default in a later version
   ///        cannot change an old model
+  /// \param exact whether it learns by least squares
   void prepare(const std::string& flag, VW::setup_base_i& stack_builder,
-      std::initializer_list<std::pair<const char*, float>> settings);
+      std::initializer_list<std::pair<const char*, float>> settings, bool exact);
 
 private:
   bool _cb_explore_adf = false;
@@ -54,6 +55,10 @@ public:
   void check() const;
   double gamma(uint64_t rounds) const;
 };
+
+/// Whether our explorers learn by least squares: unless the command line names something that needs another learner, or
+/// a loaded model has one.
+bool takes_least_squares(const VW::config::options_i& options, const VW::workspace& all);
 
 /// Throws unless value >= 0 and finite.
 void require_nonnegative(const std::string& flag, float value);

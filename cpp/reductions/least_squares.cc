@@ -3,6 +3,7 @@
 #include "kernel/least_squares.h"
 #include "reductions/explorer_setup.h"
 #include "reductions/explorer_state.h"
+#include "reductions/parts.h"
 #include "vw/common/vw_exception.h"
 #include "vw/config/options.h"
 #include "vw/core/example.h"
@@ -33,46 +34,6 @@ using namespace VW::LEARNER;
 
 namespace
 {
-class least_squares
-{
-public:
-  least_squares(VW::workspace& all, uint32_t block, float penalty)
-      : _all(all)
-      , _model(block, penalty)
-      , _relative_to_mean(penalty == 0.f)
-      , _times(all.output_runtime.global_metrics.are_metrics_enabled())
-      , _audits(all.output_config.audit || all.output_config.hash_inv)
-      , _state("least_sq", nullptr, opo_cmab::STATE_VERSION)
-  {
-  }
-
-  void predict(VW::example& ec);
-  void learn(VW::example& ec);
-  float sensitivity(VW::example& ec);
-  void save_load(VW::io_buf& io, bool read, bool text);
-  void end_pass();
-  void persist_metrics(VW::metric_sink& metrics) const;
-
-  uint64_t early_terminate = 0;  ///< passes without a better holdout loss
-
-private:
-  VW::workspace& _all;
-  opo_cmab::least_squares _model;
-  bool _relative_to_mean;  ///< what is unknown is predicted to be the mean of the labels; else 0
-  bool _times;
-  bool _audits;
-  opo_cmab::explorer_state _state;
-  std::vector<opo_cmab::feature> _features;
-  bool _warned_of_feature = false;
-  size_t _no_win_counter = 0;
-  std::chrono::steady_clock::duration _learning{};
-
-  double initial() const { return _relative_to_mean ? _model.mean() : 0.; }
-  void look_at(VW::example& ec);
-  void show(VW::example& ec, double prediction);
-  void copy_weights();
-};
-
 float base_margin(const VW::example& ec)
 {
   return ec.ex_reduction_features.get<VW::simple_label_reduction_features>().initial;
@@ -83,12 +44,51 @@ void add_feature(std::vector<opo_cmab::feature>& features, float value, uint64_t
   features.push_back({index, value});
 }
 
+}  // namespace
+
+namespace opo_cmab
+{
+least_squares_learner::least_squares_learner(VW::workspace& all, uint32_t block, float penalty)
+    : _all(all)
+    , _model(block, penalty)
+    , _relative_to_mean(penalty == 0.f)
+    , _times(all.output_runtime.global_metrics.are_metrics_enabled())
+    , _audits(all.output_config.audit || all.output_config.hash_inv)
+    , _state("least_sq", nullptr, STATE_VERSION)
+{
+}
+
+void least_squares_learner::show_losses(double low, double high, double initial)
+{
+  _shows_losses = true;
+  _low = low;
+  _width = high - low;
+  _initial = low + initial * _width;
+}
+
+void least_squares_learner::start_noting()
+{
+  _notes = true;
+  _noted.clear();
+}
+
+const std::vector<double>& least_squares_learner::stop_noting()
+{
+  _notes = false;
+  return _noted;
+}
+
+double least_squares_learner::initial() const
+{
+  return _shows_losses ? _initial : _relative_to_mean ? _model.mean() : 0.;
+}
+
 /// Notes the features of an example, with the numbers of their weights.
-void least_squares::look_at(VW::example& ec)
+void least_squares_learner::look_at(VW::example& ec)
 {
   _features.clear();
   size_t interactions = 0;
-  VW::foreach_feature<std::vector<opo_cmab::feature>, uint64_t, add_feature>(_all, ec, _features, interactions);
+  VW::foreach_feature<std::vector<feature>, uint64_t, add_feature>(_all, ec, _features, interactions);
   ec.num_features_from_interactions = interactions;
   const uint64_t mask = _all.weights.mask();
   for (auto& feature : _features)
@@ -104,41 +104,42 @@ void least_squares::look_at(VW::example& ec)
   }
 }
 
-void least_squares::show(VW::example& ec, double prediction)
+void least_squares_learner::show(VW::example& ec, double prediction)
 {
-  ec.partial_prediction = base_margin(ec) + static_cast<float>(prediction);
+  ec.partial_prediction = base_margin(ec) + static_cast<float>((prediction - _low) / _width);
   ec.pred.scalar = ec.partial_prediction;
   if (!_audits) { return; }
   copy_weights();
   VW::details::print_audit_features(_all, ec);
 }
 
-void least_squares::predict(VW::example& ec)
+void least_squares_learner::predict(VW::example& ec)
 {
   look_at(ec);
   show(ec, _model.predict(_features, initial()));
+  if (_notes) { _noted.push_back(_model.variance(_features)); }
 }
 
-void least_squares::learn(VW::example& ec)
+void least_squares_learner::learn(VW::example& ec)
 {
   const float label = ec.l.simple.label;
   if (label == FLT_MAX) { return predict(ec); }
   if (!std::isfinite(label)) { THROW("the label " << label << " is not finite: labels must be finite numbers"); }
   const auto start = _times ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   look_at(ec);
-  const double prediction = _model.learn(_features, static_cast<double>(label) - base_margin(ec), ec.weight, initial());
+  const double prediction = _model.learn(_features, static_cast<double>(label) - base_margin(ec), counts_as_one ? 1. : ec.weight, initial());
   if (_times) { _learning += std::chrono::steady_clock::now() - start; }
   show(ec, prediction);
 }
 
 /// The derivative of the prediction by the weight of an example with this label: v times the error.
-float least_squares::sensitivity(VW::example& ec)
+float least_squares_learner::sensitivity(VW::example& ec)
 {
   look_at(ec);
   return static_cast<float>(_model.variance(_features) * std::abs(ec.l.simple.label - ec.pred.scalar));
 }
 
-void least_squares::copy_weights()
+void least_squares_learner::copy_weights()
 {
   for (size_t i = 0; i < _model.weights(); ++i)
   {
@@ -146,7 +147,7 @@ void least_squares::copy_weights()
   }
 }
 
-void least_squares::save_load(VW::io_buf& io, bool read, bool text)
+void least_squares_learner::save_load(VW::io_buf& io, bool read, bool text)
 {
   if (read) { VW::details::initialize_regressor(_all); }
   if (io.num_files() == 0) { return; }
@@ -168,7 +169,7 @@ void least_squares::save_load(VW::io_buf& io, bool read, bool text)
   else { _state.save(io, _model.serialize()); }
 }
 
-void least_squares::end_pass()
+void least_squares_learner::end_pass()
 {
   if (_all.passes_config.holdout_set_off) { return; }
   if (VW::details::summarize_holdout_set(_all, _no_win_counter))
@@ -183,7 +184,7 @@ void least_squares::end_pass()
   }
 }
 
-void least_squares::persist_metrics(VW::metric_sink& metrics) const
+void least_squares_learner::persist_metrics(VW::metric_sink& metrics) const
 {
   metrics.set_float("ls_penalty", _model.penalty());
   metrics.set_bool("ls_in_blocks", _model.in_blocks());
@@ -194,12 +195,36 @@ void least_squares::persist_metrics(VW::metric_sink& metrics) const
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(_learning).count()));
 }
 
-void predict(least_squares& data, VW::example& ec) { data.predict(ec); }
-void learn(least_squares& data, VW::example& ec) { data.learn(ec); }
-float sensitivity(least_squares& data, VW::example& ec) { return data.sensitivity(ec); }
-void save_load(least_squares& data, VW::io_buf& io, bool read, bool text) { data.save_load(io, read, text); }
-void end_pass(least_squares& data) { data.end_pass(); }
-void persist_metrics(least_squares& data, VW::metric_sink& metrics) { data.persist_metrics(metrics); }
+
+std::string refused_by_least_squares(const options_i& options)
+{
+  for (const auto* flag : {
+           // settings of gradient descent, and initial weights
+           "adaptive", "adax", "decay_learning_rate", "feature_mask", "initial_t", "initial_weight", "invariant", "l",
+           "l1", "l1_state", "l2", "l2_state", "learning_rate", "normal_weights", "normalized", "power_t",
+           "random_positive_weights", "random_weights", "sgd", "sparse_l2", "truncated_normal_weights",
+           // other learners
+           "bfgs", "coin", "conjugate_gradient", "freegrad", "ftrl", "ksvm", "noop", "OjaNewton", "pistol", "print",
+           "rank", "sendto", "svrg",
+           // reductions that read or write weights themselves
+           "automl", "cbzo", "epsilon_decay", "lrq", "lrqfa", "nn", "stage_poly"})
+  {
+    if (options.was_supplied(flag)) { return flag; }
+  }
+  return "";
+}
+}  // namespace opo_cmab
+
+namespace
+{
+using opo_cmab::least_squares_learner;
+
+void predict(least_squares_learner& data, VW::example& ec) { data.predict(ec); }
+void learn(least_squares_learner& data, VW::example& ec) { data.learn(ec); }
+float sensitivity(least_squares_learner& data, VW::example& ec) { return data.sensitivity(ec); }
+void save_load(least_squares_learner& data, VW::io_buf& io, bool read, bool text) { data.save_load(io, read, text); }
+void end_pass(least_squares_learner& data) { data.end_pass(); }
+void persist_metrics(least_squares_learner& data, VW::metric_sink& metrics) { data.persist_metrics(metrics); }
 
 void refuse_what_cannot_work(const options_i& options, const VW::workspace& all)
 {
@@ -208,31 +233,8 @@ void refuse_what_cannot_work(const options_i& options, const VW::workspace& all)
   {
     THROW("--least_squares learns with squared loss: leave out --loss_function " << loss);
   }
-  for (const auto* flag : {"adaptive", "adax", "decay_learning_rate", "feature_mask", "initial_t", "initial_weight",
-           "invariant", "l", "l1", "l1_state", "l2", "l2_state", "learning_rate", "normal_weights", "normalized",
-           "power_t", "random_positive_weights", "random_weights", "sgd", "sparse_l2", "truncated_normal_weights"})
-  {
-    if (options.was_supplied(flag))
-    {
-      THROW("--" << flag << " is for gradient descent, and --least_squares needs no such setting: leave it out");
-    }
-  }
-  for (const auto* flag : {"bfgs", "coin", "conjugate_gradient", "freegrad", "ftrl", "ksvm", "noop", "OjaNewton",
-           "pistol", "print", "rank", "sendto", "svrg"})
-  {
-    if (options.was_supplied(flag))
-    {
-      THROW("--" << flag << " and --least_squares are both learners: give only one of them");
-    }
-  }
-  for (const auto* flag : {"automl", "cbzo", "epsilon_decay", "lrq", "lrqfa", "nn", "stage_poly"})
-  {
-    if (options.was_supplied(flag))
-    {
-      THROW("--" << flag
-                 << " reads and writes weights itself, which --least_squares does not see: leave out one of them");
-    }
-  }
+  const auto refused = opo_cmab::refused_by_least_squares(options);
+  if (!refused.empty()) { THROW("--" << refused << " does not work with --least_squares: leave out one of them"); }
 }
 }  // namespace
 
@@ -281,13 +283,14 @@ std::shared_ptr<learner> VW::reductions::least_squares_setup(VW::setup_base_i& s
   }
   opo_cmab::keep_option(options, "ls_block", std::to_string(block));
 
-  auto data = VW::make_unique<least_squares>(all, block, penalty);
+  auto data = VW::make_unique<least_squares_learner>(all, block, penalty);
   if (!all.passes_config.holdout_set_off)
   {
     all.sd->holdout_best_loss = FLT_MAX;
     data->early_terminate = options.get_typed_option<uint64_t>("early_terminate").value();
   }
   all.weights.stride_shift(0);
+  opo_cmab::parts_of(stack_builder).least_squares = data.get();
   return make_bottom_learner(std::move(data), learn, predict, stack_builder.get_setupfn_name(least_squares_setup),
       VW::prediction_type_t::SCALAR, VW::label_type_t::SIMPLE)
       .set_learn_returns_prediction(true)
@@ -295,8 +298,8 @@ std::shared_ptr<learner> VW::reductions::least_squares_setup(VW::setup_base_i& s
       .set_save_load(save_load)
       .set_end_pass(end_pass)
       .set_persist_metrics(persist_metrics)
-      .set_output_example_prediction(VW::details::output_example_prediction_simple_label<least_squares>)
-      .set_update_stats(VW::details::update_stats_simple_label<least_squares>)
-      .set_print_update(VW::details::print_update_simple_label<least_squares>)
+      .set_output_example_prediction(VW::details::output_example_prediction_simple_label<least_squares_learner>)
+      .set_update_stats(VW::details::update_stats_simple_label<least_squares_learner>)
+      .set_print_update(VW::details::print_update_simple_label<least_squares_learner>)
       .build();
 }

@@ -97,7 +97,7 @@ void update(tap& data, learner& base, VW::example& ec) { data.learn<base_update>
 std::shared_ptr<learner> VW::reductions::opo_tap_setup(VW::setup_base_i& stack_builder)
 {
   const options_i& options = *stack_builder.get_options();
-  if (!options.was_supplied("opo_cmab")) { return nullptr; }
+  if (!options.was_supplied("opo_cmab") || opo_cmab::parts_of(stack_builder).without_history) { return nullptr; }
   const auto budget = options.get_typed_option<int32_t>("opo_budget").value();  // checked by the explorer
 
   auto base = require_singleline(stack_builder.setup_base_learner());

@@ -7,6 +7,7 @@
 namespace opo_cmab
 {
 class cost_unit;
+class least_squares_learner;
 class shared_features;
 class tap;
 
@@ -20,6 +21,8 @@ public:
   bool model_loaded = false;       ///< ours or one of VW's
   bool leaves_out_shared = false;  ///< whether the regression leaves out what it can of what actions share
   cost_unit* costs = nullptr;
+  least_squares_learner* least_squares = nullptr;  ///< nullptr: another learner
+  bool without_history = false;  ///< the explorer needs no past predictions
   shared_features* shared = nullptr;
   opo_cmab::tap* tap = nullptr;
 
