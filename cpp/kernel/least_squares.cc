@@ -12,6 +12,7 @@ namespace
 {
 constexpr float PENALTIES[] = {0.3f, 3.f, 30.f};  // of the candidates with blocks
 constexpr float PENALTY_ALONE = 1.f;              // of the one without
+constexpr float KEPT_ALONE = 0.9f;                // by it: it follows changes
 constexpr std::size_t FIRST_CHOICE = 1;           // candidate, until there are errors
 constexpr double FORGET = 0.999;                  // of past errors
 constexpr double LARGEST_ERROR = 64.;             // squared, in variances of the labels: larger ones count as this
@@ -51,11 +52,11 @@ double variance_together(std::vector<std::array<double, 2>>& parts)
 least_squares::least_squares(uint32_t block, float penalty) : _largest_block(block), _adapts(penalty == 0.f)
 {
   const bool blocks = block > 1;
-  if (!_adapts) { _candidates.push_back({penalty, blocks}); }
+  if (!_adapts) { _candidates.push_back({penalty, blocks, 1.f}); }
   else
   {
-    for (const float each : PENALTIES) { _candidates.push_back({each, blocks}); }
-    _candidates.push_back({PENALTY_ALONE, false});
+    for (const float each : PENALTIES) { _candidates.push_back({each, blocks, 1.f}); }
+    _candidates.push_back({PENALTY_ALONE, false, KEPT_ALONE});
     _best = FIRST_CHOICE;
   }
   for (const auto& each : _candidates) { _with_blocks += each.blocks ? 1 : 0; }
@@ -421,12 +422,14 @@ void least_squares::update(
     own.cost += gain * error_of_cost;
     own.one += gain * error_of_one;
   };
+  const float keep = _candidates[candidate].keep;
+  const float most = 1.f / _candidates[candidate].penalty;
   const auto alone = [&](const active& x)
   {
     auto& d = _variances[x.weight * candidates + candidate];
     const double along = static_cast<double>(d) * x.value;
     move(x.weight, along);
-    d = static_cast<float>(d / (1. + weight * along * x.value));
+    d = std::min(most, static_cast<float>(d / (1. + weight * along * x.value)) / keep);
   };
   if (!_candidates[candidate].blocks)
   {
@@ -435,7 +438,7 @@ void least_squares::update(
       auto& d = _variances[x.weight * candidates + candidate];
       const double along = static_cast<double>(d) * x.value;
       move(x.weight, along);
-      d = static_cast<float>(d - along * along / denominator);
+      d = std::min(most, static_cast<float>(d - along * along / denominator) / keep);
     }
     return;
   }
@@ -447,6 +450,11 @@ void least_squares::update(
     opo_cmab::observe(covariance_of(home, candidate), rows_of(home), &_f[g.offset], g.end,
         static_cast<float>(1. / weight), _along.data());
     for (std::size_t m = 0; m < home.members.size(); ++m) { move(home.members[m], _along[m]); }
+    if (keep < 1.f)
+    {
+      float* d = covariance_of(home, candidate);
+      std::transform(d, d + rows_of(home), d, [&](float each) { return std::min(each / keep, most); });
+    }
   }
 }
 
@@ -466,8 +474,8 @@ double least_squares::learn(const std::vector<feature>& features, double label, 
   weight = std::min(weight, LARGEST_WEIGHT);
   if (_count == 0.) { _origin = label; }
   collect(features, true);
-  _learnt_unknown = std::all_of(
-      _active.begin(), _active.end(), [this](const active& x) { return _places[x.weight].learnt == 0; });
+  _learnt_unknown =
+      std::all_of(_active.begin(), _active.end(), [this](const active& x) { return _places[x.weight].learnt == 0; });
   add_units();
   if (_with_blocks > 0) { assign_blocks(); }
   arrange();

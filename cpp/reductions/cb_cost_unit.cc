@@ -220,10 +220,7 @@ void cb_cost_unit::learn(learner& base, VW::multi_ex& examples)
   else if (observed != nullptr) { observed->cost = _unit->label(counts_as); }
   base.learn(examples);
   const bool was_new = _shared != nullptr && (_exact != nullptr ? _exact->learnt_unknown() : _shared->learnt_newcomer);
-  if (observed != nullptr && !_unit->raw && was_new)
-  {
-    _unit->range.observe_newcomer(counts_as);
-  }
+  if (observed != nullptr && !_unit->raw && was_new) { _unit->range.observe_newcomer(counts_as); }
   if (base.learn_returns_prediction) { show(examples); }
 }
 
@@ -529,8 +526,9 @@ std::shared_ptr<learner> VW::reductions::cb_cost_unit_setup(VW::setup_base_i& st
   auto* exact = unit->raw ? nullptr : parts.least_squares;
   if (exact != nullptr) { exact->counts_as_one = ours; }
   const uint32_t saved = parts.saved_state >= 4 ? parts.saved_state : 0;  // format 3 has no such section
-  return make_reduction_learner(VW::make_unique<cb_cost_unit>(std::move(unit), parts.shared, exact, *base, saved, all.logger),
-      base, learn, predict, stack_builder.get_setupfn_name(cb_cost_unit_setup))
+  return make_reduction_learner(
+      VW::make_unique<cb_cost_unit>(std::move(unit), parts.shared, exact, *base, saved, all.logger), base, learn,
+      predict, stack_builder.get_setupfn_name(cb_cost_unit_setup))
       .set_learn_returns_prediction(base->learn_returns_prediction)
       .set_sensitivity(sensitivity)
       .set_save_load(save_load)

@@ -84,8 +84,8 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_fastcb_setup(VW::setup_b
   if (!explorer.add_and_parse(new_options, *stack_builder.get_options())) { return nullptr; }
 
   greediness.check();
-  explorer.prepare(
-      "fastcb", stack_builder, {{"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}},
+  explorer.prepare("fastcb", stack_builder,
+      {{"gamma_scale", greediness.scale}, {"gamma_exponent", greediness.exponent}},
       opo_cmab::takes_least_squares(*stack_builder.get_options(), *stack_builder.get_all_pointer()));
   auto base = require_multiline(stack_builder.setup_base_learner());
   return opo_cmab::make_explorer<cb_explore_adf_fastcb>(stack_builder, cb_explore_adf_fastcb_setup, base, greediness,

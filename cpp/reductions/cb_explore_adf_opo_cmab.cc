@@ -492,7 +492,8 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
   opo_cmab::check_daemon(options, all, "opo_cmab");
 
   const float bonus_size = bonus == "opo_beta" ? beta : bonus == "opo_gamma" ? gamma : scale;
-  explorer.prepare("opo_cmab", stack_builder, {{"opo_eta", eta}, {"opo_decay", decay}, {bonus.c_str(), bonus_size}}, false);
+  explorer.prepare(
+      "opo_cmab", stack_builder, {{"opo_eta", eta}, {"opo_decay", decay}, {bonus.c_str(), bonus_size}}, false);
   opo_cmab::keep_option(options, "opo_budget", std::to_string(budget));
 
   auto base = require_multiline(stack_builder.setup_base_learner());

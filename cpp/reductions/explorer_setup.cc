@@ -144,8 +144,8 @@ double greediness::gamma(uint64_t rounds) const { return scale * std::pow(static
 bool takes_least_squares(const options_i& options, const VW::workspace& all)
 {
   if (all.runtime_state.model_file_ver != VW::version_struct{}) { return options.was_supplied("least_squares"); }
-  const bool raw_costs = options.was_supplied("cb_cost_unit") &&
-      options.get_typed_option<std::string>("cb_cost_unit").value() == "raw";
+  const bool raw_costs =
+      options.was_supplied("cb_cost_unit") && options.get_typed_option<std::string>("cb_cost_unit").value() == "raw";
   return all.loss_config.loss->get_type() != "logistic" && !raw_costs && refused_by_least_squares(options).empty();
 }
 
@@ -221,9 +221,9 @@ void take_saved_state(options_i& options, parts& ours)
 
 std::string first_nonlinear(const VW::LEARNER::learner& base)
 {
-  const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting", "least_squares",
-      "generate_interactions", "opo_tap", "scorer-identity", "csoaa_ldf-rank", "cb_adf", "cb_cost_unit",
-      "cb_shared_features", "cb_shared_features_below"};
+  const std::vector<std::string> linear = {"gd", "ftrl-Proximal-FTRL", "ftrl-PiSTOL", "ftrl-Coin Betting",
+      "least_squares", "generate_interactions", "opo_tap", "scorer-identity", "csoaa_ldf-rank", "cb_adf",
+      "cb_cost_unit", "cb_shared_features", "cb_shared_features_below"};
   std::vector<std::string> enabled;
   base.get_enabled_learners(enabled);
   const auto found = std::find_if(enabled.begin(), enabled.end(),

@@ -127,7 +127,8 @@ void least_squares_learner::learn(VW::example& ec)
   if (!std::isfinite(label)) { THROW("the label " << label << " is not finite: labels must be finite numbers"); }
   const auto start = _times ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   look_at(ec);
-  const double prediction = _model.learn(_features, static_cast<double>(label) - base_margin(ec), counts_as_one ? 1. : ec.weight, initial());
+  const double prediction =
+      _model.learn(_features, static_cast<double>(label) - base_margin(ec), counts_as_one ? 1. : ec.weight, initial());
   if (_times) { _learning += std::chrono::steady_clock::now() - start; }
   show(ec, prediction);
 }
@@ -195,11 +196,9 @@ void least_squares_learner::persist_metrics(VW::metric_sink& metrics) const
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(_learning).count()));
 }
 
-
 std::string refused_by_least_squares(const options_i& options)
 {
-  for (const auto* flag : {
-           // settings of gradient descent, and initial weights
+  for (const auto* flag : {// settings of gradient descent, and initial weights
            "adaptive", "adax", "decay_learning_rate", "feature_mask", "initial_t", "initial_weight", "invariant", "l",
            "l1", "l1_state", "l2", "l2_state", "learning_rate", "normal_weights", "normalized", "power_t",
            "random_positive_weights", "random_weights", "sgd", "sparse_l2", "truncated_normal_weights",

@@ -22,7 +22,7 @@ public:
   bool leaves_out_shared = false;  ///< whether the regression leaves out what it can of what actions share
   cost_unit* costs = nullptr;
   least_squares_learner* least_squares = nullptr;  ///< nullptr: another learner
-  bool without_history = false;  ///< the explorer needs no past predictions
+  bool without_history = false;                    ///< the explorer needs no past predictions
   shared_features* shared = nullptr;
   opo_cmab::tap* tap = nullptr;
 
