@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LARGEST_LOSS", "averages", "bounded_policy", "policies", "policy", "segment_starts", "uccb"]
+from opo_cmab.reference_least_squares import LeastSquares
+
+__all__ = ["LARGEST_LOSS", "LeastSquares", "averages", "bounded_policy", "policies", "policy", "segment_starts", "uccb"]
 
 #: Predictions and bonuses above this count as this. The paper has both in [0, 1], and there this changes nothing. But a
 #: regression can predict 100 for an action that it hardly knows; a bonus of at most 1 would never outweigh that.
