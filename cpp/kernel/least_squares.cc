@@ -362,7 +362,8 @@ double least_squares::variance(const std::vector<feature>& features)
   for (auto& x : _active)
   {
     const auto& at = _places[x.weight];
-    if (x.value != 0.f) { x.value = at.scale == 0.f ? 1.f : in_units(at, x.value); }
+    if (at.scale != 0.f) { x.value = in_units(at, x.value); }
+    else if (_adapts && x.value != 0.f) { x.value = 1.f; }  // in its own unit, which would be its scale
   }
   arrange();
 
