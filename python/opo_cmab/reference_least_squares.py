@@ -77,8 +77,13 @@ class LeastSquares:
         """Of the prediction, in units of that of the noise."""
         sums, penalty = self._sums(weights, values), self.candidates[self.best][0]
         z = self._z(sums)
-        squares = {n: 1.0 if self.adapts else s * s for n, (s, _) in sums.items() if s != 0 and not self._has_unit(n)}
-        parts = [(square / penalty, square / penalty) for square in squares.values()]
+        parts = []  # of each block and each unknown weight: the prior's variance, and that of now
+        for number in (n for n, (x, _) in sums.items() if x != 0 and not self._has_unit(n)):
+            x = 1.0 if self.adapts else sums[number][0]
+            if number in self.index:
+                z[self.index[number]] = x
+            else:
+                parts.append((x * x / penalty, x * x / penalty))
         for g in self._groups(self.best, z):
             parts.append((z[g] @ z[g] / penalty, z[g] @ self.P[self.best][np.ix_(g, g)] @ z[g]))
         # Parts with more rounds were observed without the others in these.
@@ -129,8 +134,10 @@ class LeastSquares:
     def _add_units(self, sums: dict[int, tuple[float, float]]) -> None:
         for number, (_, largest) in sums.items():
             i, size = self.index[number], min(largest, LARGEST_FEATURE)
-            if not self.adapts or self.scale[i] == 0:
-                self.scale[i] = size if self.adapts or size == 0 else 1
+            if not self.adapts and size > 0:
+                self.scale[i] = 1
+            elif self.scale[i] == 0:
+                self.scale[i] = size
             elif size > self.scale[i]:
                 factor = min(size / self.scale[i], LARGEST_GROWTH)
                 self.scale[i] *= factor
