@@ -104,11 +104,14 @@ void least_squares_learner::look_at(VW::example& ec)
   }
 }
 
-void least_squares_learner::show(VW::example& ec, double prediction)
+void least_squares_learner::show(VW::example& ec, double prediction) const
 {
   ec.partial_prediction = base_margin(ec) + static_cast<float>((prediction - _low) / _width);
   ec.pred.scalar = ec.partial_prediction;
-  if (!_audits) { return; }
+}
+
+void least_squares_learner::audit(VW::example& ec)
+{
   copy_weights();
   VW::details::print_audit_features(_all, ec);
 }
@@ -118,6 +121,7 @@ void least_squares_learner::predict(VW::example& ec)
   look_at(ec);
   show(ec, _model.predict(_features, initial()));
   if (_notes) { _noted.push_back(_model.variance(_features)); }
+  if (_audits) { audit(ec); }
 }
 
 void least_squares_learner::learn(VW::example& ec)
@@ -125,6 +129,7 @@ void least_squares_learner::learn(VW::example& ec)
   const float label = ec.l.simple.label;
   if (label == FLT_MAX) { return predict(ec); }
   if (!std::isfinite(label)) { THROW("the label " << label << " is not finite: labels must be finite numbers"); }
+  if (_audits) { predict(ec); }  // with the weights of this prediction
   const auto start = _times ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   look_at(ec);
   const double prediction =

@@ -68,7 +68,8 @@ private:
 
   double initial() const;
   void look_at(VW::example& ec);
-  void show(VW::example& ec, double prediction);
+  void show(VW::example& ec, double prediction) const;
+  void audit(VW::example& ec);
   void copy_weights();
 };
 
