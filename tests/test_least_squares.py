@@ -73,10 +73,11 @@ STREAM = {
 def test_the_kernel_equals_the_reference(seed, kind, block, penalty, weights, rounds):
     rng, pair = np.random.default_rng(seed), Pair(block, penalty)
     hidden = rng.normal(size=weights)
-    for _ in range(rounds):
-        numbers, values = example_of(rng, weights, weights if kind == "dense" else rng.integers(1, 8), kind)
-        label = 3 + hidden[(numbers // 2**33).astype(int)] @ values + rng.normal() / 10
-        pair.check(numbers, values)
+    features = weights if kind == "dense" else 8
+    examples = [example_of(rng, weights, rng.integers(1, features + 1), kind) for _ in range(rounds)]
+    labels = [3 + hidden[(n // 2**33).astype(int)] @ x + rng.normal() / 10 for n, x in examples]
+    for (numbers, values), label in zip(examples, labels, strict=True):
+        pair.check(numbers, values, max(1.0, np.std(labels)))
         pair.learn(numbers, values, float(label), float(rng.choice([0.1, 0.5, 1, 3, 10])))
 
 
