@@ -180,6 +180,7 @@ void least_squares::add_units()
 void least_squares::grow(uint32_t weight, float factor)
 {
   auto& at = _places[weight];
+  at.observed /= factor * factor;
   const std::size_t candidates = _candidates.size();
   for (std::size_t k = 0; k < candidates; ++k)
   {
@@ -225,8 +226,8 @@ void least_squares::assign_blocks()
   std::vector<std::array<uint32_t, 2>> rooms;  // how many of the example's weights a block has, and the block
   for (const auto& x : _active)
   {
-    auto& at = _places[x.weight];
-    if (at.block == NONE && (at.learnt > 0 || first)) { joining.push_back(x.weight); }
+    const auto& at = _places[x.weight];
+    if (at.block == NONE && (at.observed > 0.f || first)) { joining.push_back(x.weight); }
   }
   if (joining.empty() || _in_blocks >= MOST_IN_BLOCKS) { return; }
   for (const auto& x : _active)
@@ -374,7 +375,8 @@ double least_squares::variance(const std::vector<feature>& features)
   const auto alone = [&](const active& x)
   {
     const double square = static_cast<double>(x.value) * x.value;
-    if (square > 0.) { _parts.push_back({square * prior, square * _variances[x.weight * _candidates.size() + _best]}); }
+    // What is learnt together has a larger variance in update(), or it would go too far. Together they are taken below.
+    if (square > 0.) { _parts.push_back({square * prior, square / (in_use.penalty + _places[x.weight].observed)}); }
   };
   if (!in_use.blocks)
   {
@@ -476,9 +478,10 @@ double least_squares::learn(const std::vector<feature>& features, double label, 
   if (_count == 0.) { _origin = label; }
   collect(features, true);
   _learnt_unknown =
-      std::all_of(_active.begin(), _active.end(), [this](const active& x) { return _places[x.weight].learnt == 0; });
+      std::all_of(_active.begin(), _active.end(), [this](const active& x) { return _places[x.weight].observed == 0.f; });
   add_units();
   if (_with_blocks > 0) { assign_blocks(); }
+  for (const auto& x : _active) { _places[x.weight].observed += static_cast<float>(weight * x.value * x.value); }
   arrange();
 
   const double relative_label = label - _origin;
@@ -503,7 +506,6 @@ double least_squares::learn(const std::vector<feature>& features, double label, 
   {
     _best = static_cast<std::size_t>(std::min_element(_errors.begin(), _errors.end()) - _errors.begin());
   }
-  for (const auto& x : _active) { ++_places[x.weight].learnt; }
   forget_example();
   return result;
 }

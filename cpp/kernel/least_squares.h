@@ -89,7 +89,7 @@ private:
     float scale = 0.f;      ///< the largest value of a feature on it; 0: it had none yet
     uint32_t block = NONE;  ///< NONE: it is alone
     uint32_t row = 0;       ///< in its block
-    uint32_t learnt = 0;    ///< in how many examples
+    float observed = 0.f;   ///< the sum of h z^2 of all examples
   };
 
   class block

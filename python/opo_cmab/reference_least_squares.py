@@ -33,7 +33,7 @@ class LeastSquares:
         self.index: dict[int, int] = {}  # from the number of a weight to its place in what follows
         self.scale = np.zeros(0)  # the largest value of a feature on it
         self.home = np.zeros(0, int)  # its block; -1: it is alone
-        self.learnt = np.zeros(0, int)  # in how many examples
+        self.observed = np.zeros(0)  # the sum of h z^2 of all examples
         self.rooms: list[int] = []  # of each block: for how many weights
         self.w = np.zeros((len(self.candidates), 2, 0))  # fitted to labels relative to the first one, and to ones
         self.P = np.zeros((len(self.candidates), 0, 0))
@@ -61,6 +61,7 @@ class LeastSquares:
         self._add_units(sums)
         self._assign_blocks([self.index[number] for number in sums])
         z, result, variance = self._z(sums), 0.0, self.squares / self.count if self.count else 0.0
+        self.observed += min(weight, LARGEST_WEIGHT) * z**2
         for k in range(len(self.candidates)):
             value = self._value(k, z, initial)
             if k == self.best:
@@ -85,7 +86,8 @@ class LeastSquares:
             else:
                 parts.append((x * x / penalty, x * x / penalty))
         for g in self._groups(self.best, z):
-            parts.append((z[g] @ z[g] / penalty, z[g] @ self.P[self.best][np.ix_(g, g)] @ z[g]))
+            P = self.P[self.best][np.ix_(g, g)] if len(g) > 1 else np.diag(1 / (penalty + self.observed[g]))
+            parts.append((z[g] @ z[g] / penalty, z[g] @ P @ z[g]))
         # Parts with more rounds were observed without the others in these.
         parts = sorted(((prior, 1 / v - 1 / prior) for prior, v in parts), key=lambda part: -part[1])
         result, rounds = 0.0, [max(0.0, n) for _, n in parts] + [0.0]
@@ -124,7 +126,7 @@ class LeastSquares:
         for number in numbers:
             self.index.setdefault(number, len(self.index))
         new = len(self.index) - before
-        self.scale, self.learnt = (np.append(old, np.zeros(new, old.dtype)) for old in (self.scale, self.learnt))
+        self.scale, self.observed = (np.append(old, np.zeros(new)) for old in (self.scale, self.observed))
         self.home = np.append(self.home, np.full(new, -1))
         self.w = np.pad(self.w, ((0, 0), (0, 0), (0, new)))
         self.P = np.pad(self.P, ((0, 0), (0, new), (0, new)))
@@ -141,6 +143,7 @@ class LeastSquares:
             elif size > self.scale[i]:
                 factor = min(size / self.scale[i], LARGEST_GROWTH)
                 self.scale[i] *= factor
+                self.observed[i] /= factor**2
                 self._grow(i, factor)
 
     def _grow(self, i: int, factor: float) -> None:
@@ -153,8 +156,7 @@ class LeastSquares:
 
     def _assign_blocks(self, active: Sequence[int]) -> None:
         first = len(self.scale) <= max(FIRST_WEIGHTS, self.block)
-        joining = [i for i in active if self.home[i] < 0 and (self.learnt[i] > 0 or first)]
-        self.learnt[active] += 1
+        joining = [i for i in active if self.home[i] < 0 and (self.observed[i] > 0 or first)]
         if self.block == 1 or not any(blocks for _, blocks in self.candidates):
             return
         here = [int(b) for b in self.home[active] if b >= 0]
