@@ -73,6 +73,10 @@ public:
       }
       _reduction_stack.erase(find(VW::reductions::cb_explore_adf_greedy_setup));
     }
+    if (supplied(options, {"cbzo", "least_squares"}).size() > 1)  // it sits above ours, which would not be asked
+    {
+      THROW("--cbzo and --least_squares are both learners: give only one of them");
+    }
     VW::default_reduction_stack_setup::delayed_state_attach(all, options);
   }
 

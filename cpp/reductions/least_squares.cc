@@ -177,6 +177,11 @@ void least_squares_learner::save_load(VW::io_buf& io, bool read, bool text)
 
 void least_squares_learner::end_pass()
 {
+  if (_all.output_model_config.save_per_pass)
+  {
+    VW::details::save_predictor(
+        _all, _all.output_model_config.final_regressor_name, _all.passes_config.current_pass);
+  }
   if (_all.passes_config.holdout_set_off) { return; }
   if (VW::details::summarize_holdout_set(_all, _no_win_counter))
   {
@@ -211,7 +216,7 @@ std::string refused_by_least_squares(const options_i& options)
            "bfgs", "coin", "conjugate_gradient", "freegrad", "ftrl", "ksvm", "noop", "OjaNewton", "pistol", "print",
            "rank", "sendto", "svrg",
            // reductions that read or write weights themselves
-           "automl", "cbzo", "epsilon_decay", "lrq", "lrqfa", "nn", "stage_poly"})
+           "automl", "cbzo", "epsilon_decay", "lrq", "lrqfa", "nn", "span_server", "stage_poly"})
   {
     if (options.was_supplied(flag)) { return flag; }
   }
