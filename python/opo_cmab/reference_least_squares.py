@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 PENALTIES = (0.3, 3.0, 30.0)  # of the candidates with blocks
 PENALTY_ALONE = 1.0  # of the one without
+KEPT_ALONE = 0.9  # by it, of what is known about a weight, from one example with it to the next
 FORGET = 0.999  # of past errors
 LARGEST_ERROR = 64.0
 FIRST_WEIGHTS = 1024  # they join a block at once; later ones when they are learnt again
@@ -28,6 +29,7 @@ class LeastSquares:
         self.block, self.adapts = block, penalty == 0
         given = [(penalty, block > 1)]
         self.candidates = [*((p, block > 1) for p in PENALTIES), (PENALTY_ALONE, False)] if self.adapts else given
+        self.keep = [1.0] * len(PENALTIES) + [KEPT_ALONE] if self.adapts else [1.0]
         self.best = 1 if self.adapts else 0  # the candidate in use
         self.errors = np.zeros(len(self.candidates))
         self.index: dict[int, int] = {}  # from the number of a weight to its place in what follows
@@ -69,6 +71,11 @@ class LeastSquares:
             if variance > 0:
                 self.errors[k] = FORGET * self.errors[k] + min(LARGEST_ERROR, (value - label) ** 2 / variance)
             self._observe(k, z, np.array([label - self.origin, 1.0]), 1 / min(weight, LARGEST_WEIGHT))
+            if self.keep[k] < 1:
+                active = [self.index[number] for number in sums]
+                self.P[k][active, active] = np.minimum(
+                    1 / self.candidates[k][0], self.P[k][active, active] / self.keep[k]
+                )
         if variance > 0:
             self.best = int(np.argmin(self.errors))
         self._observe_label(label, min(weight, LARGEST_WEIGHT))
