@@ -141,12 +141,15 @@ void greediness::check() const
 
 double greediness::gamma(uint64_t rounds) const { return scale * std::pow(static_cast<double>(rounds), exponent); }
 
-bool takes_least_squares(const options_i& options, const VW::workspace& all)
+bool takes_least_squares(options_i& options, const VW::workspace& all)
 {
   if (all.runtime_state.model_file_ver != VW::version_struct{}) { return options.was_supplied("least_squares"); }
-  const bool raw_costs =
-      options.was_supplied("cb_cost_unit") && options.get_typed_option<std::string>("cb_cost_unit").value() == "raw";
-  return all.loss_config.loss->get_type() != "logistic" && !raw_costs && refused_by_least_squares(options).empty();
+  std::string cost_unit;  // of a reduction further down, which is not set up yet
+  option_group_definition group("[Reduction] Contextual Bandit Cost Unit");
+  group.add(make_option("cb_cost_unit", cost_unit).default_value("").hidden());
+  options.add_and_parse(group);
+  return all.loss_config.loss->get_type() != "logistic" && cost_unit != "raw" &&
+      refused_by_least_squares(options).empty();
 }
 
 void require_nonnegative(const std::string& flag, float value)

@@ -58,7 +58,7 @@ public:
 
 /// Whether our explorers learn by least squares: unless the command line names something that needs another learner, or
 /// a loaded model has one.
-bool takes_least_squares(const VW::config::options_i& options, const VW::workspace& all);
+bool takes_least_squares(VW::config::options_i& options, const VW::workspace& all);
 
 /// Throws unless value >= 0 and finite.
 void require_nonnegative(const std::string& flag, float value);
