@@ -710,6 +710,9 @@ def test_other_losses_are_refused(vw, loss):
         ("--least_squares --ls_penalty 1e39", "Failed to convert 1e39"),
         ("--ls_block 8", "--ls_block needs --least_squares"),
         ("--ls_penalty 8", "--ls_penalty needs --least_squares"),
+        ("--cb_explore_adf --opo_cmab --least_squares --opo_eta 10", "--opo_eta asks for --opo_cmab's replay"),
+        ("--cb_explore_adf --opo_cmab --least_squares --opo_paper", "--opo_paper asks for --opo_cmab's replay"),
+        ("--cb_explore_adf --opo_cmab --least_squares --cb_cost_unit raw", "--cb_cost_unit raw asks for"),
         ("--least_squares --span_server localhost --total 2 --node 0 --unique_id 1", "--span_server"),
     ],
 )

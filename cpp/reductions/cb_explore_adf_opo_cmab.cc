@@ -461,6 +461,13 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
         .set_persist_metrics(persist_metrics<cb_explore_adf_optimistic>)
         .build();
   }
+  if (options.was_supplied("least_squares"))  // the history would note a part of the weights that change, if any
+  {
+    const auto* given = std::find_if(settings_of_replay.begin(), settings_of_replay.end(),
+        [&](const char* name) { return options.was_supplied(name); });
+    THROW("--" << (replays ? *given : "cb_cost_unit raw")
+               << " asks for --opo_cmab's replay of the past, which needs another learner: leave out --least_squares");
+  }
   if (paper)
   {
     if (options.was_supplied("opo_scale")) { refuse_both("opo_paper", "opo_scale"); }
