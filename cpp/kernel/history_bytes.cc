@@ -1,85 +1,35 @@
+#include "kernel/bytes.h"
 #include "kernel/weight_history.h"
 
-#include <cstring>
 #include <numeric>
-#include <type_traits>
 #include <utility>
 
 // The history as bytes, for a model file.
-namespace
-{
-template <typename T>
-void append(std::string& bytes, const T& value)
-{
-  static_assert(std::is_trivially_copyable<T>::value, "only plain data has bytes to write");
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-/// The number of values, then the values.
-void append_all(std::string& bytes, const std::vector<uint32_t>& values)
-{
-  append(bytes, static_cast<uint64_t>(values.size()));
-  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(uint32_t));
-}
-
-/// Reads plain data from bytes that may be cut short.
-class reader
-{
-public:
-  reader(const char* bytes, std::size_t size) : _next(bytes), _left(size) {}
-
-  template <typename T>
-  bool read(T* values, std::size_t count = 1)
-  {
-    if (_left / sizeof(T) < count) { return false; }
-    if (count > 0) { std::memcpy(static_cast<void*>(values), _next, count * sizeof(T)); }
-    _next += count * sizeof(T);
-    _left -= count * sizeof(T);
-    return true;
-  }
-
-  /// Reads what append_all wrote.
-  bool read_all(std::vector<uint32_t>& values)
-  {
-    uint64_t count = 0;
-    if (!read(&count) || _left / sizeof(uint32_t) < count) { return false; }
-    values.resize(count);
-    return read(values.data(), count);
-  }
-
-  std::size_t left() const { return _left; }
-
-private:
-  const char* _next;
-  std::size_t _left;
-};
-}  // namespace
-
 namespace opo_cmab
 {
 std::string weight_history::serialize() const
 {
   std::string bytes;
   const auto starts = _past.budget() == 0 ? std::vector<uint32_t>() : _past.starts();
-  ::append(bytes, _past.budget());
-  ::append(bytes, _past.rounds());
-  append_all(bytes, starts);
+  append_bytes(bytes, _past.budget());
+  append_bytes(bytes, _past.rounds());
+  append_bytes(bytes, starts);
   std::vector<uint32_t> alone;  // weights in the pool, each saved as a cohort of one
   for (uint32_t number = 0; pooled() && number < weights(); ++number)
   {
     if (_places[number].alone != 0) { alone.push_back(number); }
   }
-  ::append(bytes, static_cast<uint64_t>(_cohorts.size() - _free_cohorts.size() + alone.size()));
+  append_bytes(bytes, static_cast<uint64_t>(_cohorts.size() - _free_cohorts.size() + alone.size()));
   for (const auto& line : _cohorts)
   {
     if (line.size == 0) { continue; }
-    append_all(bytes, line.predictors);
-    ::append(bytes, static_cast<uint64_t>(line.size));
+    append_bytes(bytes, line.predictors);
+    append_bytes(bytes, static_cast<uint64_t>(line.size));
     for (std::size_t i = 0; i < line.members.size(); ++i)
     {
       if (line.members[i] == NONE) { continue; }
-      ::append(bytes, _weights[line.members[i]]);
-      for (std::size_t row = 0; row < line.rows(); ++row) { ::append(bytes, line.at(row, i)); }
+      append_bytes(bytes, _weights[line.members[i]]);
+      for (std::size_t row = 0; row < line.rows(); ++row) { append_bytes(bytes, line.at(row, i)); }
     }
   }
   for (const auto number : alone)
@@ -87,11 +37,11 @@ std::string weight_history::serialize() const
     const auto* predictors = _pool.predictors(_places[number].cohort);
     const auto* values = _pool.values(_places[number].cohort, _places[number].column);
     const uint32_t size = _places[number].column;
-    ::append(bytes, static_cast<uint64_t>(size - 1));
-    for (uint32_t k = 1; k < size; ++k) { ::append(bytes, predictors[k]); }
-    ::append(bytes, uint64_t{1});
-    ::append(bytes, _weights[number]);
-    for (uint32_t k = 0; k < size; ++k) { ::append(bytes, values[k]); }
+    append_bytes(bytes, static_cast<uint64_t>(size - 1));
+    for (uint32_t k = 1; k < size; ++k) { append_bytes(bytes, predictors[k]); }
+    append_bytes(bytes, uint64_t{1});
+    append_bytes(bytes, _weights[number]);
+    for (uint32_t k = 0; k < size; ++k) { append_bytes(bytes, values[k]); }
   }
   return bytes;
 }
@@ -100,19 +50,19 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
 {
   const uint32_t budget = _past.budget();
   *this = weight_history(budget);
-  reader in(bytes, size);
+  byte_reader in(bytes, size);
   uint32_t saved_budget = 0;
   uint32_t rounds = 0;
   std::vector<uint32_t> starts;
   uint64_t count = 0;
-  bool good = in.read(&saved_budget) && saved_budget == budget && in.read(&rounds) && rounds < UINT32_MAX - 1 &&
-      in.read_all(starts) && _past.restore(rounds, std::move(starts)) && in.read(&count) && count < NONE;
+  bool good = in.read(saved_budget) && saved_budget == budget && in.read(rounds) && rounds < UINT32_MAX - 1 &&
+      in.read(starts) && _past.restore(rounds, std::move(starts)) && in.read(count) && count < NONE;
   for (uint64_t i = 0; good && i < count; ++i)
   {
     std::vector<uint32_t> predictors;
     uint64_t members = 0;
-    good = in.read_all(predictors) && !predictors.empty() && predictors.back() <= rounds + 1 &&
-        strictly_increasing(predictors) && in.read(&members) && members > 0 && members < NONE - weights() &&
+    good = in.read(predictors) && !predictors.empty() && predictors.back() <= rounds + 1 &&
+        strictly_increasing(predictors) && in.read(members) && members > 0 && members < NONE - weights() &&
         in.left() / members >= sizeof(uint64_t) + (predictors.size() + 1) * sizeof(float) &&
         (!pooled() || predictors.size() < timeline_pool::MOST_ENTRIES);
     if (!good) { break; }
@@ -125,10 +75,10 @@ bool weight_history::deserialize(const char* bytes, std::size_t size)
     for (uint32_t column = 0; good && column < members; ++column)
     {
       uint64_t weight = 0;
-      good = in.read(&weight) && _index.find(weight) == NONE;
+      good = in.read(weight) && _index.find(weight) == NONE;
       if (!good) { break; }
       add(weight, {cohort_number, column, members == 1 ? 1U : 0U});
-      for (std::size_t row = 0; good && row < line.rows(); ++row) { good = in.read(&line.at(row, column)); }
+      for (std::size_t row = 0; good && row < line.rows(); ++row) { good = in.read(line.at(row, column)); }
     }
     if (good && members == 1 && pooled())
     {
