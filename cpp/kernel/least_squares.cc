@@ -477,8 +477,8 @@ double least_squares::learn(const std::vector<feature>& features, double label, 
   weight = std::min(weight, LARGEST_WEIGHT);
   if (_count == 0.) { _origin = label; }
   collect(features, true);
-  _learnt_unknown =
-      std::all_of(_active.begin(), _active.end(), [this](const active& x) { return _places[x.weight].observed == 0.f; });
+  _learnt_unknown = std::all_of(
+      _active.begin(), _active.end(), [this](const active& x) { return _places[x.weight].observed == 0.f; });
   add_units();
   if (_with_blocks > 0) { assign_blocks(); }
   for (const auto& x : _active) { _places[x.weight].observed += static_cast<float>(weight * x.value * x.value); }

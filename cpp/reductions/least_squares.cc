@@ -179,8 +179,7 @@ void least_squares_learner::end_pass()
 {
   if (_all.output_model_config.save_per_pass)
   {
-    VW::details::save_predictor(
-        _all, _all.output_model_config.final_regressor_name, _all.passes_config.current_pass);
+    VW::details::save_predictor(_all, _all.output_model_config.final_regressor_name, _all.passes_config.current_pass);
   }
   if (_all.passes_config.holdout_set_off) { return; }
   if (VW::details::summarize_holdout_set(_all, _no_win_counter))
