@@ -113,7 +113,8 @@ sanitize: build/sanitized/built  ## the tests of the C++, under AddressSanitizer
 	@echo "== Testing under the sanitizers"
 	$(SANITIZED) -m pytest -m "not slow" \
 	  tests/test_adopt.py tests/test_costs.py tests/test_explain.py tests/test_explorers.py tests/test_kernel.py \
-	  tests/test_learner.py tests/test_opo_cmab.py tests/test_shared_features.py tests/test_slots.py \
+	  tests/test_learner.py tests/test_least_squares.py tests/test_opo_cmab.py tests/test_shared_features.py \
+	  tests/test_slots.py \
 	  tests/test_engine.py::test_merging_models_that_use_our_flags_is_refused \
 	  tests/test_daemon.py::test_a_daemon_learns_saves_on_command_and_goes_on_from_the_file
 

@@ -40,6 +40,8 @@ def any_stream(rng: random.Random, most: int, actions: tuple[int, int] = (2, 5))
 def good_flags(rng: random.Random, flag: str = "--cb_explore_adf") -> list[str]:
     """Flags that go together."""
     explorer = rng.choice(["--opo_cmab", "--opo_cmab", "--opo_cmab", "--fastcb", "--adacb"])
+    if rng.random() < 0.3:
+        return [flag, *least_squares_flags(rng)]
     flags = [flag, explorer]
 
     def maybe(*choice: str) -> None:
@@ -71,12 +73,30 @@ def good_flags(rng: random.Random, flag: str = "--cb_explore_adf") -> list[str]:
     return flags
 
 
+def least_squares_flags(rng: random.Random) -> list[str]:
+    """Flags that go with --least_squares."""
+    flags = [rng.choice(["--opo_cmab", "--fastcb", "--adacb"]), "--least_squares"]
+    for choice in (
+        ["--ls_block", f"{rng.choice([1, 2, 7, 8, 9, 32, 100])}"],
+        ["--ls_penalty", number(rng, -3, 3)],
+        ["-q", rng.choice(["sa", "::", "aa"])],
+        ["-b", f"{rng.randrange(2, 20)}"],
+        ["--epsilon", f"{rng.choice([0, 0.1, 1])}"],
+        ["--cb_min_cost", "-1", "--cb_max_cost", "2"],
+        ["--noconstant"],
+        ["--sparse_weights"],
+    ):
+        if rng.random() < 0.3:
+            flags += choice
+    return flags
+
+
 BAD_VALUES = ["nan", "inf", "-inf", "-1", "0", "1e38", "1e39", "1e-45", "99999999999999999999", "", "x", "é", "--quiet"]
 VALUED = shlex.split("""
     --opo_eta --opo_gamma --opo_beta --opo_decay --opo_budget --epsilon --cb_min_cost --cb_max_cost --gamma_scale
     --gamma_exponent --mellowness --logistic_min --logistic_max --cb_cost_unit --loss_function --cb_type
     --explorer_state -l --power_t --initial_t --l1 --l2 --initial_weight --random_seed -q --interactions --ignore
-    --keep
+    --keep --ls_block --ls_penalty
 """)
 OTHERS = shlex.split("""
     --squarecb --elim --regcb --regcbopt --softmax --bag=2 --cover=2 --first=3 --rnd=2 --synthcover --nn=2 --lrq=sa2
@@ -88,7 +108,7 @@ OTHERS = shlex.split("""
     --interact=sa --chain_hash --readable_model=readable --invert_hash=inverted --extra_metrics=metrics
     --cache_file=cache --passes=2 --feature_mask=model --no_stdin --strict_parse --ngram=a2 --skips=a1 --spelling=a
     --affix=+2a --leave_duplicate_interactions --sparse_weights --thread_safe --simulate_daemon --progress=1
-    --hash=all --quiet --examples=5
+    --hash=all --quiet --examples=5 --least_squares
 """)
 
 
