@@ -372,11 +372,15 @@ double least_squares::variance(const std::vector<feature>& features)
   project(_best);
   const double prior = 1. / in_use.penalty;
   _parts.clear();
+  // Without forgetting, a weight has the variance of its own rounds: that in update() is larger, for what is learnt
+  // together would go too far, and together they are taken below.
   const auto alone = [&](const active& x)
   {
     const double square = static_cast<double>(x.value) * x.value;
-    // What is learnt together has a larger variance in update(), or it would go too far. Together they are taken below.
-    if (square > 0.) { _parts.push_back({square * prior, square / (in_use.penalty + _places[x.weight].observed)}); }
+    if (square == 0.) { return; }
+    const double variance = in_use.keep < 1.f ? _variances[x.weight * _candidates.size() + _best]
+                                              : 1. / (in_use.penalty + _places[x.weight].observed);
+    _parts.push_back({square * prior, square * variance});
   };
   if (!in_use.blocks)
   {

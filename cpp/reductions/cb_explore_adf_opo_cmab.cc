@@ -150,8 +150,8 @@ void cb_explore_adf_optimistic::explain(std::size_t actions, double shift) const
   const double moved = shift * (_costs.high() - _costs.low());
   target.min_cost = _costs.low() + moved;
   target.max_cost = _costs.high() + moved;
-  target.first_rounds = {_rounds.value};
-  target.rounds = {1};
+  target.first_rounds = {0};
+  target.rounds = {_rounds.value};
   target.losses = _policy.losses;
   target.bonuses = _policy.bonuses;
   target.policies.assign(actions, 1. / static_cast<double>(actions));
@@ -342,8 +342,8 @@ void require_linear(const learner& base, VW::workspace& all)
   if (!other.empty())
   {
     THROW("--opo_cmab does not work with " << other
-                                           << ": it needs a linear learner, gd (the default), --ftrl, --coin or "
-                                              "--pistol, and nothing between it and the bandit. Leave out the flag of "
+                                           << ": it needs a linear learner, least squares (the default), gd, --ftrl, "
+                                              "--coin or --pistol, and nothing between it and the bandit. Leave out the flag of "
                                            << other);
   }
   if (all.loss_config.l1_lambda > 0.f)
@@ -456,6 +456,7 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
     explorer.prepare("opo_cmab", stack_builder, {}, true);
     opo_cmab::parts_of(stack_builder).without_history = true;
     auto exact_base = require_multiline(stack_builder.setup_base_learner());
+    require_linear(*exact_base, all);
     return opo_cmab::make_explorer<cb_explore_adf_optimistic>(stack_builder, cb_explore_adf_opo_cmab_setup, exact_base,
         explorer.epsilon, opo_cmab::parts_of(stack_builder), *exact_base)
         .set_persist_metrics(persist_metrics<cb_explore_adf_optimistic>)

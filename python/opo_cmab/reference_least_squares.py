@@ -93,7 +93,9 @@ class LeastSquares:
             else:
                 parts.append((x * x / penalty, x * x / penalty))
         for g in self._groups(self.best, z):
-            P = self.P[self.best][np.ix_(g, g)] if len(g) > 1 else np.diag(1 / (penalty + self.observed[g]))
+            P = self.P[self.best][np.ix_(g, g)]
+            if len(g) == 1 and self.keep[self.best] == 1:  # a weight that is alone: of its own rounds
+                P = np.diag(1 / (penalty + self.observed[g]))
             parts.append((z[g] @ z[g] / penalty, z[g] @ P @ z[g]))
         # Parts with more rounds were observed without the others in these.
         parts = sorted(((prior, 1 / v - 1 / prior) for prior, v in parts), key=lambda part: -part[1])
