@@ -13,7 +13,7 @@ from vowpalwabbit import Workspace
 
 from tests.helpers import streams
 from tests.helpers.formulas import fastcb, sigmoid, squarecb
-from tests.helpers.streams import random_rounds, with_probability_one, without_labels, write
+from tests.helpers.streams import GD, random_rounds, with_probability_one, without_labels, write
 
 LOGISTIC = "--loss_function logistic"
 EXPLORERS = ["--opo_cmab", "--fastcb", "--adacb"]
@@ -182,7 +182,7 @@ def test_by_default_gamma_is_a_quarter_of_the_lowest_loss_that_the_model_predict
 @pytest.mark.parametrize("stream", STREAMS)
 def test_fastcb_equals_its_formula_on_stock_models_of_mapped_costs(ours, stock, stream, logistic):
     rounds = STREAMS[stream]()
-    got = ours(f"--cb_explore_adf --fastcb -q sa {LOGISTIC if logistic else ''}", rounds)
+    got = ours(f"--cb_explore_adf --fastcb -q sa {LOGISTIC if logistic else GD}", rounds)
     mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, CROSSED, logistic)
     for t, scores in enumerate(stock(arguments, mapped)):
         if mapping.known(t):
@@ -481,7 +481,7 @@ def test_costs_that_grow_for_ever_change_the_range_a_bounded_number_of_times(vw,
     rounds = random_rounds(14, n=600)
     counter = iter(range(600))
     data, metrics = write(tmp_path / "data", relabel(rounds, lambda c: c + next(counter))), tmp_path / "metrics"
-    vw(f"-d {data} --cb_explore_adf --opo_cmab --extra_metrics {metrics}")
+    vw(f"-d {data} --cb_explore_adf --opo_cmab {GD} --extra_metrics {metrics}")
     assert json.loads(metrics.read_text())["cb_explore_adf_opo_cmab"]["opo_cost_ranges"] < 70
 
 

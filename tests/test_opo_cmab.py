@@ -16,7 +16,7 @@ from opo_cmab._kernel import bounded_policy, segment_starts
 from opo_cmab.reference import policies, policy
 
 from tests.helpers.formulas import sigmoid
-from tests.helpers.streams import dsjson, random_rounds, with_probability_one, without_labels, write
+from tests.helpers.streams import GD, dsjson, random_rounds, with_probability_one, without_labels, write
 
 MODELS = Path(__file__).parent / "models"
 SETTINGS = {"eta": 10.0, "gamma": 0.5, "decay": 1.0}
@@ -415,7 +415,7 @@ def test_an_action_whose_prediction_exploded_is_tried_again(budget):
     from vowpalwabbit import Workspace
 
     rng = np.random.default_rng(2)
-    vw = Workspace(f"--cb_explore_adf --opo_cmab {budget} -q UA --noconstant --quiet")
+    vw = Workspace(f"--cb_explore_adf --opo_cmab {GD} {budget} -q UA --noconstant --quiet")
 
     def lines(x, label=None, action=0):
         result = [f"shared |U x:{x}", "|A bad", "|A good"]

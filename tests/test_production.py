@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from opo_cmab.reference import policies
 from vowpalwabbit import Workspace
 
-from tests.helpers.streams import random_rounds, without_labels, write
+from tests.helpers.streams import GD, random_rounds, without_labels, write
 from tests.test_costs import CROSSED, LOGISTIC, OPO, SETTINGS, stock_on_mapped_costs
 
 PAGE = (Path(__file__).parent.parent / "docs" / "production.md").read_text()
@@ -68,7 +68,7 @@ def test_the_counts_after_a_warm_start_are_those_of_the_replay_not_of_the_log():
     from opo_cmab import explain
 
     lines = ["shared |s x", "|a b", "|a c"]
-    with Workspace("--cb_explore_adf --opo_cmab --quiet") as workspace:
+    with Workspace(f"--cb_explore_adf --opo_cmab {GD} --quiet") as workspace:
         for k in range(30):
             workspace.learn(["shared |s x", f"0:{k % 2}:1 |a b", "|a c"])
         explanation = explain(workspace, lines)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from opo_cmab.reference import policies
 from vowpalwabbit import Workspace
 
-from tests.helpers.streams import random_rounds, run, without_labels, write
+from tests.helpers.streams import GD, random_rounds, run, without_labels, write
 from tests.test_costs import CROSSED, LOGISTIC, OPO, SETTINGS, stock_on_mapped_costs
 from tests.test_opo_cmab import MODELS
 
@@ -379,7 +379,7 @@ def test_vw_s_tutorial_gets_more_clicks():
     def clicks(flags, seed):
         rng = np.random.default_rng(seed)
         total = 0
-        with Workspace(f"--cb_explore_adf --opo_cmab -q UA {flags} --quiet") as vw:
+        with Workspace(f"--cb_explore_adf --opo_cmab {GD} -q UA {flags} --quiet") as vw:
             for _ in range(600):
                 user, time = list(likes)[rng.integers(len(likes))]
                 lines = [f"shared |User user={user} time={time}", *(f"|Action topic={topic}" for topic in topics)]

@@ -16,7 +16,7 @@ from vowpalwabbit import Workspace
 from tests.helpers import vw_source
 from tests.helpers.formulas import fastcb, sigmoid, squarecb
 from tests.helpers.slots import decide, random_events
-from tests.helpers.streams import with_probability_one
+from tests.helpers.streams import GD, with_probability_one
 from tests.test_costs import LOGISTIC, stock_on_mapped_costs
 
 KINDS = {"ccb": "--ccb_explore_adf", "slates": "--slates"}
@@ -101,7 +101,7 @@ def test_what_the_actions_of_a_slot_share_is_left_out(stock, kind):
     events = random_events(6, n=28, slates=kind == "slates")
     for slot in (slot for event in events for slot in event.slots):
         slot.features = "|"
-    got, rounds = run(f"{KINDS[kind]} --fastcb -q sa {BITS}", events)
+    got, rounds = run(f"{KINDS[kind]} --fastcb {GD} -q sa {BITS}", events)
     without_shared = "-q sa --cubic sai -q ai --ignore_linear s --ignore_linear i --noconstant"
     mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, f"{without_shared} {BITS}", False)
     learnt = 0
@@ -135,7 +135,7 @@ def test_a_budget_replays_the_averages_of_stock_models(stock, kind, logistic):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fastcb_counts_slots_too(stock, kind):
-    got, rounds = run(f"{KINDS[kind]} --fastcb -q sa {BITS}", random_events(4, slates=kind == "slates"))
+    got, rounds = run(f"{KINDS[kind]} --fastcb {GD} -q sa {BITS}", random_events(4, slates=kind == "slates"))
     mapping, mapped, arguments = stock_on_mapped_costs(stock, rounds, f"{INTERACTIONS['-q sa']} {BITS}", False)
     learnt = 0
     for t, scores in enumerate(stock(arguments, mapped)):

@@ -10,6 +10,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+#: Asks our explorers for gradient descent: its default, given.
+GD = "--power_t 0.5"
+
 Predictions = list[list[float]]  # of each round: of each action, in the order of the actions
 
 
