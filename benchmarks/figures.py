@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks import speed
+from benchmarks import regression, speed
 from benchmarks.comparison import plots, tables
 from benchmarks.online import report as online
 from benchmarks.online.explorers import MAPPED_EXPLORERS, OURS, PEERS, VW_EXPLORERS
@@ -220,6 +220,11 @@ def bakeoff_table() -> list[str]:
     return markdown(["explorer", *of, *(f"{column}, published names" for column in of)], rows, left=1)
 
 
+def regression_table() -> list[str]:
+    """The errors of VW's learners on plain regression."""
+    return regression.table(read("regression"))
+
+
 def _ranked(row: pd.Series, ours: bool) -> list[str]:
     return [f"{row['rank']:.2f}", f"{row['loss']:.3f}", "" if ours else f"{row['p']:.2g}"]
 
@@ -231,6 +236,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "cost": cost_table,
     "cost-in-short": cost_in_short,
     "bakeoff": bakeoff_table,
+    "regression": regression_table,
 }
 
 

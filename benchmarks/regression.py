@@ -96,7 +96,8 @@ def verdict(means: pd.DataFrame, features: pd.Series) -> list[str]:
     return [f"{text}; within 5 % of exact ridge on {near[fits].sum()} of {fits.sum()} whose weights fit one block.", ""]
 
 
-def report(results: pd.DataFrame, place: Row) -> str:
+def table(results: pd.DataFrame) -> list[str]:
+    """The mean error of each learner on each problem; the lowest of VW's is bold."""
     means = results.pivot_table("error", "problem", "learner", sort=False)
     sizes = results.groupby("problem", sort=False)[["rows", "features"]].max()
     rows = []
@@ -106,6 +107,12 @@ def report(results: pd.DataFrame, place: Row) -> str:
         cells[best] = f"**{cells[best]}**"
         size = sizes.loc[name]
         rows.append([str(name), f"{size['rows']:,}", str(size["features"] or "many"), *cells])
+    return markdown(["problem", "rows", "weights", *map(str, means)], rows, left=1)
+
+
+def report(results: pd.DataFrame, place: Row) -> str:
+    means = results.pivot_table("error", "problem", "learner", sort=False)
+    features = results.groupby("problem", sort=False)["features"].max()
     text = [
         "# Regression",
         "",
@@ -113,8 +120,8 @@ def report(results: pd.DataFrame, place: Row) -> str:
         f"seeds. In bold the lowest of VW's. {place['machine']}, {place['date']}, `python -m benchmarks.regression`. "
         f"{place['versions']}.",
         "",
-        *verdict(means, sizes["features"]),
-        *markdown(["problem", "rows", "weights", *map(str, means)], rows, left=1),
+        *verdict(means, features),
+        *table(results),
         "",
         *markdown(["learner", "flags"], [[n, f"`{LEARNERS[n]}`"] for n in means if LEARNERS.get(n)], left=2),
     ]
