@@ -93,10 +93,10 @@ class LeastSquares:
             else:
                 parts.append((x * x / penalty, x * x / penalty))
         for g in self._groups(self.best, z):
-            P = self.P[self.best][np.ix_(g, g)]
+            covariance = self.P[self.best][np.ix_(g, g)]
             if len(g) == 1 and self.keep[self.best] == 1:  # a weight that is alone: of its own rounds
-                P = np.diag(1 / (penalty + self.observed[g]))
-            parts.append((z[g] @ z[g] / penalty, z[g] @ P @ z[g]))
+                covariance = np.diag(1 / (penalty + self.observed[g]))
+            parts.append((float(z[g] @ z[g]) / penalty, float(z[g] @ covariance @ z[g])))
         # Parts with more rounds were observed without the others in these.
         parts = sorted(((prior, 1 / v - 1 / prior) for prior, v in parts), key=lambda part: -part[1])
         result, rounds = 0.0, [max(0.0, n) for _, n in parts] + [0.0]
