@@ -270,7 +270,7 @@ void least_squares::join(uint32_t weight, uint32_t block)
     std::vector<float> covariances(_with_blocks * larger);
     for (std::size_t k = 0; k < _with_blocks; ++k)
     {
-      copy_covariance(&home.covariances[k * size], rows, &covariances[k * larger], rows_of(home));
+      copy_covariance(home.covariances.data() + k * size, rows, covariances.data() + k * larger, rows_of(home));
     }
     home.covariances = std::move(covariances);
   }

@@ -166,7 +166,7 @@ private:
   static std::size_t rows_of(const block& b) { return up_to_multiple(b.members.size(), FLOAT_LANES); }
   static float* covariance_of(block& b, std::size_t candidate)
   {
-    return &b.covariances[candidate * covariance_size(rows_of(b))];
+    return b.covariances.data() + candidate * covariance_size(rows_of(b));
   }
   void look_up(const std::vector<feature>& features);
   void collect(const std::vector<feature>& features, bool add);
