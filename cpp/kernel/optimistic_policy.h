@@ -37,7 +37,7 @@ public:
     for (std::size_t a = 0; a < losses.size(); ++a)
     {
       losses[a] -= shift;
-      bonuses.push_back(spread * std::min(WIDEST, std::sqrt(std::max(0., variances[a]))));
+      bonuses.push_back(spread * std::sqrt(std::min(WIDEST * WIDEST, std::max(0., variances[a]))));
       probabilities.push_back(std::min(1., std::max(0., losses[a] - bonuses[a])));
     }
     const double best = *std::min_element(probabilities.begin(), probabilities.end());
