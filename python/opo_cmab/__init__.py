@@ -8,8 +8,9 @@ Importing this package puts our engine, VW with our reductions, under the ``vowp
 
 The rest of ``vowpalwabbit`` is unchanged.
 
-``Options`` writes checked arguments. ``explain`` shows why a decision was made. ``compare_explorers`` estimates from
-your logs which explorer to use. ``OPOLearner`` is the algorithm with any regression in place of VW's.
+``Bandit`` decides, learns and keeps both in one file. ``Options`` writes checked arguments. ``explain`` shows why a
+decision was made. ``compare_explorers`` estimates from your logs which explorer to use. ``OPOLearner`` is the algorithm
+with any regression in place of VW's.
 
 ``policy`` and ``policies`` are the engine's recursion on a matrix of past predictions, for use with other models;
 ``opo_cmab.reference`` has the same in plain NumPy.
@@ -27,8 +28,11 @@ from .oracles import Ridge
 
 __all__ = [
     "AdaCBOptions",
+    "Bandit",
+    "BanditError",
     "Choice",
     "Comparison",
+    "Decision",
     "Explanation",
     "FastCBOptions",
     "OPOLearner",
@@ -79,5 +83,6 @@ def _load(name: str, file: str) -> None:
 
 _install_engine()
 
-from .compare import Comparison, compare_explorers  # noqa: E402  need the engine
+from .bandit import Bandit, BanditError, Decision  # noqa: E402  need the engine
+from .compare import Comparison, compare_explorers  # noqa: E402
 from .explanation import Explanation, explain  # noqa: E402
