@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from opo_cmab import Bandit, BanditError
 from vowpalwabbit import Workspace
 
+from tests.helpers import VW
+
 ARTICLES = ["politics", "sports", "music"]
 LIKES = {"Tom": "politics", "Anna": "music"}
 
@@ -375,6 +377,127 @@ def test_a_forked_child_is_refused(tmp_path):
                 os._exit(7 if "forked" in str(error) else 8)
             os._exit(9)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_pool_follows_the_writer(tmp_path):
+    with Bandit(tmp_path / "b", seed=0) as bandit:
+        play(bandit, 50)
+        with bandit.serve(2) as pool:
+            for first in (50, 80):
+                for _ in range(4):
+                    assert pool.predict({"user": "Tom"}, ARTICLES) == bandit.predict({"user": "Tom"}, ARTICLES)
+                play(bandit, 30, first)
+            assert list(pool.predict({}, ARTICLES, exclude=["music"])) == ["politics", "sports"]
+            with pytest.raises(ValueError, match="there is no action"):
+                pool.predict({}, [])
+
+
+# -- logs and reasons -------------------------------------------------------------------------------------------------
+
+OWN_FEATURES = {"politics": {"is_long": True}, "sports": {"words": 3}, "music": None}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A bandit with 1,000 rounds, some features of each kind, and probabilities above 0.03."""
+    with Bandit(tmp_path_factory.mktemp("played") / "b", seed=0, epsilon=0.1) as bandit:
+        for n in range(1000):
+            user = ("Tom", "Anna", "<Eve>")[n % 3]
+            context = {"user": user, "hour": n % 24, "tags": ["x", "y"][: n % 3], "geo": {"land": "de", "_km": 2.5}}
+            decision = bandit.choose(context, OWN_FEATURES)
+            bandit.reward(decision.id, float(decision.action == LIKES.get(user)))
+        bandit.choose({}, ARTICLES, ids="waiting")
+        yield bandit
+
+
+def test_a_log_is_read_by_the_bandit_by_vw_and_by_compare(played, tmp_path):
+    log = tmp_path / "log.json"
+    assert played.log(log) == 1000
+    with Bandit.from_log(log, tmp_path / "again", seed=0, epsilon=0.1) as again:
+        for context in ({"user": "Tom"}, {"user": "Anna", "hour": 3}):
+            assert again.predict(context, OWN_FEATURES) == played.predict(context, OWN_FEATURES)
+        assert again.status()["mean_reward"] == played.status()["mean_reward"]
+        assert again.choose({}, ARTICLES).id
+    with pytest.raises(BanditError, match="has decisions already"):
+        Bandit.from_log(log, tmp_path / "again")
+    model = tmp_path / "model"
+    subprocess.run([VW, "--dsjson", "-d", log, *played.flags.split(), "-f", model, "--quiet"], check=True)
+    with Workspace(f"-i {model} -t --quiet") as workspace:
+        p = workspace.predict(["shared |c user=Tom", "|a politics |f is_long", "|a sports |f words:3", "|a music"])
+    assert p == pytest.approx(list(played.predict({"user": "Tom"}, OWN_FEATURES).values()), abs=1e-3)
+    assert played.compare(rounds=10, passes=5).reference == "OPO-CMAB"
+
+
+PERSONALIZER = """
+{"_label_cost":-1,"_label_probability":0.8,"_label_Action":2,"_labelIndex":1,"Version":"1","EventId":"e1",
+"Timestamp":"2020-10-01T12:00:00.1234567Z","a":[2,1],"c":{"FromUrl":[{"timeofday":"noon","n":{"x":3}}],"_multi":
+[{"_tag":"t","i":{"constant":1,"id":"Cortado"},"j":[{"hot":true}]},{"i":{"constant":1,"id":"Latte"}}]},
+"p":[0.8,0.2],"VWState":{"m":"x"},"_original_label_cost":-1}
+""".replace("\n", "")
+
+
+def test_a_log_of_personalizer_is_read(tmp_path):
+    log = tmp_path / "log.json"
+    log.write_text(PERSONALIZER + "\n" + PERSONALIZER.replace("e1", "e2").replace("_label_cost", "skipped") + "\n")
+    with Bandit.from_log(log, tmp_path / "b") as bandit:
+        [row] = bandit._store.read(
+            "SELECT id, time, context, actions, chosen, probabilities, probability FROM decisions"
+        )
+        assert row[:2] == ("e1", pytest.approx(1601553600.123456))
+        assert json.loads(row[2]) == {"FromUrl.timeofday": "noon", "FromUrl.n.x": 3}
+        own = [["Cortado", {"i.constant": 1, "j.hot": True}], ["Latte", {"i.constant": 1}]]
+        assert json.loads(row[3]) == own
+        assert (row[4], json.loads(row[5]), row[6]) == (1, [0.2, 0.8], 0.8)
+        assert bandit.status()["mean_reward"] == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["no JSON", "[]", "{}[", PERSONALIZER.replace("_multi", "multi"), PERSONALIZER.replace(":1,", ":7,"), PERSONALIZER],
+)
+def test_a_bad_line_of_a_log_is_named_and_nothing_is_kept(tmp_path, bad):
+    log = tmp_path / "log.json"
+    log.write_text(PERSONALIZER + "\n" + bad + "\n")  # the last is bad because its id is there twice
+    with pytest.raises(ValueError, match=r"log.json, line 2: "):
+        Bandit.from_log(log, tmp_path / "b")
+    with Bandit(tmp_path / "b") as bandit:
+        assert bandit.status()["decisions"] == 0
+
+
+def test_shares_add_up_to_the_cost_that_was_predicted_at_that_time(played):
+    for n in (100, 1000):
+        [(id, p)] = played._store.read("SELECT id, probabilities FROM decisions WHERE n = ?", [n])
+        reasons = played.explain(id)
+        assert set(reasons.shares) >= {"hour=" + str((n - 1) % 24), "geo.land=de", "geo._km=2.5"}
+        np.testing.assert_allclose(reasons.base + sum(reasons.shares.values()), reasons.costs, atol=1e-3)
+        p_with_epsilon = np.maximum(reasons.replay.decision, 0.1 / 3)
+        np.testing.assert_allclose(json.loads(p), p_with_epsilon / p_with_epsilon.sum(), atol=0.01)
+        assert "predicted cost" in str(reasons)
+    with pytest.raises(KeyError, match="no decision with the id"):
+        played.explain("unknown")
+
+
+def test_what_cannot_be_explained_says_why(tmp_path):
+    with Bandit(tmp_path / "b") as bandit:
+        id = bandit.choose({}, ARTICLES).id
+        with pytest.raises(BanditError, match="before anything was learnt"):
+            bandit.explain(id)
+    with Bandit(tmp_path / "fastcb", vw="--fastcb") as bandit:
+        play(bandit, 3)
+        with pytest.raises(BanditError, match="only decisions of --opo_cmab"):
+            bandit.explain(bandit.choose({}, ARTICLES).id)
+
+
+def test_the_report_shows_rewards_shares_and_the_latest_decisions(played, tmp_path):
+    page = played.report(tmp_path / "report.html").read_text()
+    assert page.count("<polyline") == 5
+    assert "{{" not in page
+    assert "&lt;Eve&gt;" in page
+    assert "<Eve>" not in page
+    assert "waiting" in page
+    with Bandit(tmp_path / "empty") as bandit:
+        assert "<svg" in bandit.report(tmp_path / "empty.html").read_text()
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------

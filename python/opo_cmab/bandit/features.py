@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["INTERACTIONS", "labelled", "lines", "names", "plain_actions", "plain_context", "plain_contexts"]
+__all__ = ["INTERACTIONS", "as_json", "labelled", "lines", "names", "plain_actions", "plain_context", "plain_contexts"]
 
 INTERACTIONS = "-q ca -q cf --hash all"  # the context with names and features of actions; "017" is not 17
 LARGEST = float(np.finfo(np.float32).max)  # VW's numbers are floats
@@ -147,35 +147,37 @@ def names(actions: Sequence[Action]) -> list[Any]:
 # -- from plain values to VW's text
 
 
-def _features(values: Plain, prefix: str = "") -> Iterable[str]:
+def _features(values: Plain, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Names and values as VW has them."""
     for key, value in values.items():
         name = prefix + _escape(key, IN_NAMES)
-        if isinstance(value, bool):  # as in VW's JSON, false is no feature
-            if value:
-                yield name
-        elif isinstance(value, str):
-            yield f"{name}={_escape(value)}"
-        elif isinstance(value, list):
-            yield from (f"{name}={_escape(str(item))}" for item in value)
+        if isinstance(value, str | list):
+            yield from ((f"{name}={_escape(str(item))}", 1) for item in ([value] if isinstance(value, str) else value))
         elif isinstance(value, dict):
             yield from _features(value, f"{name}.")
-        else:
-            yield f"{name}:{value}"
+        elif value is not False:  # as in VW's JSON, false is no feature
+            yield name, 1 if value is True else value
 
 
-def _line(action: Action) -> str:
-    if isinstance(action, list):
-        name, features = action
-        return f"|a {_escape(str(name))} |f {' '.join(_features(features))}"
-    return f"|a {_escape(str(action))}"
+def _text(values: Plain) -> str:
+    return " ".join(name if value == 1 else f"{name}:{value}" for name, value in _features(values))
 
 
 def lines(context: Plain, actions: Sequence[Action]) -> list[str]:
     """A round without a label: the context, and a line for each action."""
-    return [f"shared |c {' '.join(_features(context))}", *map(_line, actions)]
+    own = [f" |f {_text(action[1])}" if isinstance(action, list) else "" for action in actions]
+    named = [f"|a {_escape(str(name))}" for name in names(actions)]
+    return [f"shared |c {_text(context)}", *map(str.__add__, named, own)]
 
 
 def labelled(lines: Sequence[str], chosen: int, cost: float, probability: float) -> list[str]:
     """The round with its label: action:cost:probability in front of the chosen action."""
     label = f"{chosen}:{cost}:{probability} "
     return [*lines[: chosen + 1], label + lines[chosen + 1], *lines[chosen + 2 :]]
+
+
+def as_json(context: Plain, actions: Sequence[Action]) -> dict[str, Any]:
+    """The same features as VW's JSON."""
+    own = [{"f": dict(_features(action[1]))} if isinstance(action, list) else {} for action in actions]
+    named = [{"a": {_escape(str(name)): 1}} for name in names(actions)]
+    return {"c": dict(_features(context)), "_multi": list(map(dict.__or__, named, own))}

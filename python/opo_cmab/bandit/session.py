@@ -22,7 +22,12 @@ from .model import Model
 from .store import BanditError, Store
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
+
+    from ..compare import Comparison
+    from .pool import Pool
+    from .reasons import Reasons
 
 
 __all__ = ["Bandit", "Decision"]
@@ -84,7 +89,7 @@ class Bandit:
             the bandit learns, until ``switch_on()``.
         durable: "process" keeps what was acknowledged when the process is killed, "machine" also when the power fails
             (each call then waits for the disk).
-        read_only: ``predict`` and ``status`` only, beside another
+        read_only: what changes nothing, beside another
             process that writes.
 
     ``vw``, ``epsilon`` and ``seed`` belong to the file: leave them out, or give the same, when it is opened again.
@@ -349,6 +354,69 @@ class Bandit:
                 [(agrees, gain)] = self._store.read(sql + "decisions ORDER BY n DESC LIMIT ?)", [RECENT])
                 found |= {"agrees": agrees, "expected_gain": gain}
             return found
+
+    def explain(self, id: str) -> Reasons:
+        """Why a decision was made as it was, with the model of that time."""
+        from .reasons import reasons
+
+        with self._lock:
+            self._check_open()
+            return reasons(self._store, self._model, id)
+
+    def log(self, path: str | os.PathLike[str]) -> int:
+        """Writes what was learnt, in its order, as dsjson, a line for each round. Returns their number."""
+        from .logs import write_dsjson
+
+        with self._reader() as store:
+            return write_dsjson(store, path)
+
+    @classmethod
+    def from_log(cls, log: str | os.PathLike[str], path: str | os.PathLike[str], **settings: Any) -> Bandit:
+        """A new bandit that has learnt from a log: dsjson, of Personalizer or from ``Bandit.log``.
+
+        Args:
+            log: the log; rounds without a cost are left out.
+            path: of the new file.
+            settings: as for Bandit.
+
+        Raises:
+            ValueError: if a line cannot be read; nothing is kept then.
+        """
+        from .logs import read_dsjson
+
+        with cls(path, **settings) as bandit:
+            bandit._check_open(writing=True)
+            if bandit._decisions:
+                raise BanditError(f"{path} has decisions already: give the path of a new file")
+            read_dsjson(bandit._store, log)
+            bandit._model.catch_up(bandit._store)
+        return cls(path, **settings)
+
+    def compare(self, **settings: Any) -> Comparison:
+        """Estimates from what was learnt what each explorer would have cost: ``compare_explorers``, with its
+        ``settings``. Needs decisions with propensities: ``epsilon``."""
+        from .logs import compare
+
+        with self._reader() as store:
+            return compare(store, self.flags, settings)
+
+    def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
+        """Writes a page: reward over time, share of each action, exploration, latest decisions."""
+        from .report import write_report
+
+        with self._reader() as store:
+            return write_report(store, self.status(), path)
+
+    def serve(self, processes: int) -> Pool:
+        """Processes that only predict, each with a model of its own that follows this one."""
+        from .pool import Pool
+
+        return Pool(self._store.path, processes)
+
+    def _reader(self) -> Store:
+        """Another view of the file, so that long reading does not keep others from choosing."""
+        self._check_open()
+        return Store(self._store.path, read_only=True)
 
     # -- the file
 

@@ -67,7 +67,7 @@ class BanditError(RuntimeError):
 class Store:
     """SQLite's connection to the file of a bandit, and for a writer the lock that keeps others from writing."""
 
-    def __init__(self, path: str | os.PathLike[str], read_only: bool, synchronous: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], read_only: bool, synchronous: str = "NORMAL") -> None:
         self.path = Path(path)
         self._lock: IO[str] | None = None
         if read_only and not self.path.is_file():
@@ -156,6 +156,11 @@ class Store:
         with self._explained():
             return self.connection.execute(sql, values).fetchall()
 
+    def rows(self, sql: str) -> Iterator[Any]:
+        """One after the other, for many."""
+        with self._explained():
+            yield from self.connection.execute(sql)
+
     def write(self, sql: str, values: Sequence[Any] = ()) -> int:
         """One statement: a transaction of its own, unless there is one. Returns the number of the new row."""
         with self._explained():
@@ -194,6 +199,12 @@ class Store:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def is_open(self) -> bool:

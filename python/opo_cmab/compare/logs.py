@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from .interactions import dsjson_namespaces, text_namespaces
 
-__all__ = ["BadRound", "Log", "LogError", "Round", "scan"]
+__all__ = ["BadRound", "Log", "LogError", "Round", "open_log", "scan"]
 
 Format = Literal["text", "dsjson"]
 RECORD = np.dtype(
@@ -159,7 +159,7 @@ class _Texts:
         number = int(record["file"])
         if self._file is None or number != self._number:
             self.close()
-            self._file, self._number = _open(Path(self._log.files[number])), number
+            self._file, self._number = open_log(Path(self._log.files[number])), number
         self._file.seek(int(record["offset"]))  # in a packed file this skips forward
         text = self._file.read(int(record["length"])).decode("utf-8", "replace")
         return (_unlabelled_text if self._log.formats[number] == "text" else _unlabelled_dsjson)(
@@ -171,7 +171,7 @@ class _Texts:
             self._file.close()
 
 
-def _open(path: Path) -> IO[bytes]:
+def open_log(path: Path) -> IO[bytes]:
     """Opens a file; unpacks gz, whatever the name."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -183,7 +183,7 @@ def _detect(path: Path) -> Format:
     if not path.is_file():
         raise LogError(f"{path} is not a file: give the path of a log")
     try:
-        with _open(path) as file:
+        with open_log(path) as file:
             start: bytes = file.read1(65_536)  # type: ignore[attr-defined]  # what there is of a file that is cut
     except UNPACKING as error:
         raise LogError(f"{path} cannot be unpacked: {error}. Use an intact copy.") from None
@@ -321,7 +321,7 @@ def _rounds(path: Path, format: Format) -> Iterator[tuple[int, int, bytes, bool]
     """The first line of each round, its offset, its text, and whether its last line is complete."""
     offset = first = start = 0
     lines: list[bytes] = []  # of the round that is being read
-    with _open(path) as file:
+    with open_log(path) as file:
         for number, line in enumerate(file, 1):
             empty = not line.strip()
             if not empty:
