@@ -138,7 +138,7 @@ def test_frames_and_vectors_are_contexts(tmp_path):
             bandit.reward(decision.id, 1)
         bandit.reward(bandit.choose(frame.iloc[0], ["tea", "cake"]).id, 0)
         bandit.reward(bandit.choose(np.array([0.5, 2]), [np.str_("tea"), np.int64(3)]).id, 0)
-        contexts, actions = zip(*bandit._store.read("SELECT context, actions FROM decisions"), strict=True)
+        contexts, actions = zip(*bandit._store.run("SELECT context, actions FROM decisions"), strict=True)
     assert [json.loads(c) for c in contexts] == [
         {"age": 31, "city": "Bonn", "is_new": True},
         {"city": "Köln", "is_new": False},
@@ -182,7 +182,7 @@ def test_actions_are_drawn_with_their_probabilities(tmp_path):
     "vw", ["", "--fastcb", "--ftrl", "--squarecb -l 0.3 --power_t 0.4", "--loss_function logistic"]
 )
 def test_opened_again_it_decides_as_if_never_stopped(tmp_path, vw, monkeypatch):
-    monkeypatch.setattr("opo_cmab.bandit.model.FEWEST", 40)
+    monkeypatch.setattr("opo_cmab.bandit.session.FEWEST", 40)
     with Bandit(tmp_path / "whole", vw=vw, seed=5) as bandit:
         whole = play(bandit, 200)
     parts = []
@@ -214,11 +214,11 @@ def test_without_a_usable_model_everything_is_learnt_again(tmp_path):
 
 
 def test_the_file_holds_two_models(tmp_path, monkeypatch):
-    monkeypatch.setattr("opo_cmab.bandit.model.FEWEST", 10)
-    monkeypatch.setattr("opo_cmab.bandit.model.SHARE", 0)
+    monkeypatch.setattr("opo_cmab.bandit.session.FEWEST", 10)
+    monkeypatch.setattr("opo_cmab.bandit.session.SHARE", 0)
     with Bandit(tmp_path / "b", seed=5) as bandit:
         play(bandit, 100)
-        assert bandit._store.read("SELECT rounds FROM models") == [(90,), (100,)]
+        assert bandit._store.run("SELECT rounds FROM models") == [(90,), (100,)]
 
 
 # -- delays -----------------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_a_decision_without_a_reward_counts_as_told_after_the_wait(tmp_path, clo
         with pytest.raises(ValueError, match="already has the reward 1: it stays, not 2"):
             bandit.reward(second, 2)
         assert bandit.status()["late"] == 1
-        assert bandit._store.read("SELECT cost FROM lessons ORDER BY round") == [(-1,), (0.5,), (0.5,)]
+        assert bandit._store.run("SELECT cost FROM lessons ORDER BY round") == [(-1,), (0.5,), (0.5,)]
         assert third
 
 
@@ -441,10 +441,10 @@ def test_a_log_of_personalizer_is_read(tmp_path):
     log = tmp_path / "log.json"
     log.write_text(PERSONALIZER + "\n" + PERSONALIZER.replace("e1", "e2").replace("_label_cost", "skipped") + "\n")
     with Bandit.from_log(log, tmp_path / "b") as bandit:
-        [row] = bandit._store.read(
+        [row] = bandit._store.run(
             "SELECT id, time, context, actions, chosen, probabilities, probability FROM decisions"
         )
-        assert row[:2] == ("e1", pytest.approx(1601553600.123456))
+        assert row[:2] == ("e1", pytest.approx(1601553600))
         assert json.loads(row[2]) == {"FromUrl.timeofday": "noon", "FromUrl.n.x": 3}
         own = [["Cortado", {"i.constant": 1, "j.hot": True}], ["Latte", {"i.constant": 1}]]
         assert json.loads(row[3]) == own
@@ -467,7 +467,7 @@ def test_a_bad_line_of_a_log_is_named_and_nothing_is_kept(tmp_path, bad):
 
 def test_shares_add_up_to_the_cost_that_was_predicted_at_that_time(played):
     for n in (100, 1000):
-        [(id, p)] = played._store.read("SELECT id, probabilities FROM decisions WHERE n = ?", [n])
+        [(id, p)] = played._store.run("SELECT id, probabilities FROM decisions WHERE n = ?", n)
         reasons = played.explain(id)
         assert set(reasons.shares) >= {"hour=" + str((n - 1) % 24), "geo.land=de", "geo._km=2.5"}
         np.testing.assert_allclose(reasons.base + sum(reasons.shares.values()), reasons.costs, atol=1e-3)
@@ -563,7 +563,7 @@ BAD_SETTINGS = {
     "baseline": ({"baseline": "first"}, ValueError, "baseline must be a function"),
     "durable": ({"durable": "always"}, ValueError, "durable must be"),
     "a flag of VW": ({"vw": "--no_such_flag"}, ValueError, "vw='--no_such_flag': .*no_such_flag"),
-    "a model": ({"vw": "-i old.vw"}, ValueError, "-i is not allowed here"),
+    "a model": ({"vw": "-i old.vw"}, ValueError, "vw: leave out -i"),
     "another seed": ({"seed": 1}, ValueError, "was made with seed=0, not 1: leave seed out"),
     "another vw": ({"vw": "--fastcb"}, ValueError, "was made with vw=None, not '--fastcb'"),
     "another epsilon": ({"epsilon": 0.5}, ValueError, "was made with epsilon=None, not 0.5"),
@@ -590,7 +590,7 @@ def other_database(path):
 BAD_FILES = {
     "no database": (lambda path: path.write_bytes(b"hello" * 1000), "the file is not a bandit's"),
     "another database": (other_database, "the file is not a bandit's"),
-    "a folder": (lambda path: path.mkdir(), "is a folder"),
+    "a folder": (lambda path: path.mkdir(), "there is no such file"),
 }
 
 
@@ -601,7 +601,7 @@ def test_files_of_others_are_refused_and_left_alone(tmp_path, case):
     make(path)
     before = path.read_bytes() if path.is_file() else None
     for read_only in (False, True):
-        with pytest.raises(BanditError, match=message if not (read_only and path.is_dir()) else "no such file"):
+        with pytest.raises(BanditError, match=message):
             Bandit(path, read_only=read_only)
     assert before is None or path.read_bytes() == before
 
@@ -629,15 +629,15 @@ def test_a_full_disk_changes_nothing(tmp_path):
     with Bandit(tmp_path / "b", seed=0) as bandit, Bandit(tmp_path / "twin", seed=0) as twin:
         assert play(bandit, 20) == play(twin, 20)
         waiting = bandit.choose({}, ARTICLES), twin.choose({}, ARTICLES)
-        [(pages,)] = bandit._store.read("PRAGMA page_count")
-        bandit._store.read(f"PRAGMA max_page_count = {pages}")
+        [(pages,)] = bandit._store.run("PRAGMA page_count")
+        bandit._store.run(f"PRAGMA max_page_count = {pages}")
         recorded = 0
         with pytest.raises(BanditError, match="the disk is full: nothing was recorded"):  # noqa: PT012  at some time
             while True:
                 bandit.choose({"filler": "x" * 100}, ARTICLES)
                 recorded += 1
         assert bandit.status()["decisions"] == 21 + recorded
-        bandit._store.read("PRAGMA max_page_count = 1000000000")
+        bandit._store.run("PRAGMA max_page_count = 1000000000")
         assert bandit.reward(waiting[0].id, 1) is twin.reward(waiting[1].id, 1) is True
         assert bandit.predict({}, ARTICLES) == twin.predict({}, ARTICLES)
 
@@ -646,8 +646,8 @@ def test_a_model_that_cannot_be_saved_is_learnt_again(tmp_path):
     with Bandit(tmp_path / "b", seed=0) as bandit:
         bandit.reward(bandit.choose({f"x{i}": "y" for i in range(1000)}, ARTICLES).id, 1)
         before = bandit.predict({}, ARTICLES)
-        [(pages,)] = bandit._store.read("PRAGMA page_count")
-        bandit._store.read(f"PRAGMA max_page_count = {pages}")
+        [(pages,)] = bandit._store.run("PRAGMA page_count")
+        bandit._store.run(f"PRAGMA max_page_count = {pages}")
         with pytest.warns(UserWarning, match="the model is not saved"):
             bandit.close()
     with Bandit(tmp_path / "b") as bandit:
@@ -697,8 +697,8 @@ def test_a_read_only_file_is_refused_for_writing(tmp_path):
 KILLED = r"""
 import os, random, signal, sys, time
 import opo_cmab
-import opo_cmab.bandit.model as model
-model.FEWEST, model.SHARE = 5, 0  # the model is saved all the time
+import opo_cmab.bandit.session as session
+session.FEWEST, session.SHARE = 5, 0  # the model is saved all the time
 
 def work():
     with opo_cmab.Bandit(sys.argv[1], seed=5) as bandit:
@@ -726,8 +726,8 @@ def test_killed_at_any_moment_nothing_acknowledged_is_lost_and_it_decides_as_a_t
     assert result.returncode == 0, result.stderr
     said = [line.split() for line in result.stdout.splitlines()]
     with Bandit(tmp_path / "b") as bandit:
-        decided = {id for (id,) in bandit._store.read("SELECT id FROM decisions")}
-        rewarded = {id for (id,) in bandit._store.read("SELECT id FROM decisions JOIN lessons USING (n)")}
+        decided = {id for (id,) in bandit._store.run("SELECT id FROM decisions")}
+        rewarded = {id for (id,) in bandit._store.run("SELECT id FROM decisions JOIN lessons USING (n)")}
         assert {id for kind, id in said if kind == "d"} <= decided
         assert {id for kind, id in said if kind == "r"} <= rewarded
         assert len(rewarded) > 5 * kills
@@ -735,7 +735,7 @@ def test_killed_at_any_moment_nothing_acknowledged_is_lost_and_it_decides_as_a_t
         from opo_cmab.bandit.features import labelled, lines
         from opo_cmab.bandit.model import LESSONS
 
-        for _, context, actions, chosen, cost, p in bandit._store.read(LESSONS, [0, 1 << 60]):
+        for _, context, actions, chosen, cost, p in bandit._store.run(LESSONS, 0, 1 << 60):
             twin.learn(labelled(lines(json.loads(context), json.loads(actions)), chosen, cost, p))
         for user in ("Tom", "Anna"):
             p = np.array(twin.predict([f"shared |c user={user} hour:3", *(f"|a {name}" for name in ARTICLES)]))

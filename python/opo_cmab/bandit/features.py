@@ -41,8 +41,7 @@ def _of_pandas(value: Any, kind: str) -> bool:
 
 def _records(frame: Any) -> list[dict[Any, Any]]:
     """The rows of a DataFrame, without what is missing."""
-    rows = zip(frame.to_dict("records"), frame.isna().to_numpy(), strict=True)
-    return [{k: v for (k, v), gone in zip(row.items(), na, strict=True) if not gone} for row, na in rows]
+    return [row.dropna().to_dict() for _, row in frame.iterrows()]
 
 
 def plain_context(given: Any) -> Plain:
@@ -52,7 +51,7 @@ def plain_context(given: Any) -> Plain:
         ValueError: if something in it cannot be a feature; the message names it.
     """
     if _of_pandas(given, "Series"):
-        given = given[given.notna()].to_dict()
+        given = given.dropna().to_dict()
     elif _of_pandas(given, "DataFrame"):
         if len(given) != 1:
             raise ValueError(f"the context has {len(given)} rows: give one, or use choose_many")

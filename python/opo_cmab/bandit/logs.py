@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -66,12 +65,13 @@ def read_dsjson(store: Store, path: str | os.PathLike[str]) -> None:
                 p = [0.0] * len(actions)
                 for action, probability in zip(event.get("a", []), event.get("p", []), strict=True):
                     p[action - 1] = probability
-                last = max(last, _time(event.get("Timestamp")))
+                made = datetime.fromisoformat(event.get("Timestamp", "1970-01-01T00:00:00")[:19] + "+00:00")
+                last = max(last, made.timestamp())
                 names(actions)[chosen]
                 id, probability, cost = str(event.get("EventId", n)), event["_label_probability"], event["_label_cost"]
                 values = (n, id, last, json.dumps(context), json.dumps(actions), chosen, probability, json.dumps(p))
-                store.write("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", [*values, n - 1])
-                store.write("INSERT INTO lessons VALUES (?, ?, ?, 1, NULL)", [n, n, float(cost)])
+                store.run("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", *values, n - 1)
+                store.run("INSERT INTO lessons VALUES (?, ?, ?, 1, NULL)", n, n, float(cost))
             except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
                 raise ValueError(f"{path}, line {number}: {type(error).__name__}: {error}") from error
 
@@ -103,13 +103,6 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, np.array(value, float)
     else:
         yield path, value
-
-
-def _time(text: str | None) -> float:
-    if text is None:
-        return 0.0
-    text = re.sub(r"(\.\d{6})\d+", r"\1", text.replace("Z", "+00:00"))  # Python 3.10 reads no more digits
-    return datetime.fromisoformat(text).timestamp()
 
 
 def compare(store: Store, flags: str, settings: dict[str, Any]) -> Comparison:

@@ -40,7 +40,7 @@ class Reasons:
 
 
 def reasons(store: Store, model: Model, id: str) -> Reasons:
-    found = store.read("SELECT context, actions, chosen, rounds FROM decisions WHERE id = ?", [id])
+    found = store.run("SELECT context, actions, chosen, rounds FROM decisions WHERE id = ?", id)
     if not found:
         raise KeyError(f"{store.path} has no decision with the id {id!r}: give the id of a Decision")
     [(context, actions, chosen, rounds)] = found

@@ -56,15 +56,15 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def write_report(store: Store, status: dict[str, Any], path: str | os.PathLike[str]) -> Path:
-    rewards, explored = zip(*store.read(CURVES) or [(None, None)], strict=True)
-    shares = {str(name): [share for (share,) in store.read(SHARE, [name])] for (name,) in store.read(MOST_PLAYED)}
+    rewards, explored = zip(*store.run(CURVES) or [(None, None)], strict=True)
+    shares = {str(name): [share for (share,) in store.run(SHARE, name)] for (name,) in store.run(MOST_PLAYED)}
     values = {
         "title": html.escape(store.path.name),
         "status": _table(list(status), [[f"{v:.4g}" if isinstance(v, float) else v for v in status.values()]]),
         "reward": _curves({"mean reward": rewards}),
         "shares": _curves(shares),
         "exploration": _curves({"exploration": explored}),
-        "latest": _table(["time", "id", "context", "action", "probability", "reward"], store.read(DECIDED)),
+        "latest": _table(["time", "id", "context", "action", "probability", "reward"], store.run(DECIDED)),
     }
     page = (Path(__file__).parent / "report.html").read_text()
     for key, value in values.items():

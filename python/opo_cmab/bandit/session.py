@@ -10,51 +10,46 @@ import re
 import secrets
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..compare import Comparison
+from . import logs, reasons, report
 from .features import INTERACTIONS, LARGEST, Name, Plain, lines, names, plain_actions, plain_context, plain_contexts
-from .model import Model
+from .model import FEWEST, SHARE, Model
 from .store import BanditError, Store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
-
-    from ..compare import Comparison
     from .pool import Pool
-    from .reasons import Reasons
-
 
 __all__ = ["Bandit", "Decision"]
 
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
-EXPLORERS = {
-    "opo_cmab",
-    "fastcb",
-    "adacb",
-    "squarecb",
-    "regcb",
-    "softmax",
-    "bag",
-    "cover",
-    "first",
-    "rnd",
-    "synthcover",
-}
+EXPLORERS = {"opo_cmab", "fastcb", "adacb", "squarecb", "regcb", "softmax", "bag", "cover", "first", "rnd"}
 REFUSED = {"-d", "--data", "-p", "--predictions", "-f", "--final_regressor", "-i", "--initial_regressor", "-t"}
 REFUSED |= {"--testonly", "--daemon", "-c", "--cache", "--dsjson", "--cb_adf", "--ccb_explore_adf", "--slates"}
 DECISION = "INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+LESSON = "INSERT INTO lessons (n, cost, given, late) VALUES (?, ?, ?, ?) RETURNING round"
 FOUND = """
 SELECT d.n, d.time, d.context, d.actions, d.chosen, d.probability, l.cost, l.given, l.late
 FROM decisions d LEFT JOIN lessons l USING (n)
 """
+OLDEST = FOUND + "WHERE d.n IN (SELECT n FROM waiting ORDER BY n LIMIT ?) ORDER BY d.n"
+STATUS = """
+WITH l AS (SELECT count(*) lessons, total(NOT given) defaults, count(late) late, avg(-cost) mean FROM lessons)
+SELECT d.n AS decisions, lessons - CAST(defaults AS INTEGER) AS rewarded, d.n - lessons AS waiting, lessons AS rounds,
+late, mean AS mean_reward FROM l, (SELECT ifnull(max(n), 0) n FROM decisions) d
+"""
+APPRENTICE = """
+SELECT avg(json_extract(probabilities, '$[' || chosen || ']')) AS agrees, avg(gain) AS expected_gain
+FROM (SELECT * FROM decisions ORDER BY n DESC LIMIT 1000)
+"""
 AT_ONCE = 2  # overdue decisions that one call settles
-RECENT = 1000  # decisions that the apprentice is judged by
 
 
 @dataclass(frozen=True)
@@ -89,8 +84,7 @@ class Bandit:
             the bandit learns, until ``switch_on()``.
         durable: "process" keeps what was acknowledged when the process is killed, "machine" also when the power fails
             (each call then waits for the disk).
-        read_only: what changes nothing, beside another
-            process that writes.
+        read_only: beside a process that writes: everything but ``choose``, rewards and ``switch_on``.
 
     ``vw``, ``epsilon`` and ``seed`` belong to the file: leave them out, or give the same, when it is opened again.
 
@@ -112,55 +106,41 @@ class Bandit:
         durable: str = "process",
         read_only: bool = False,
     ) -> None:
-        if epsilon is not None and not (isinstance(epsilon, Real) and 0 <= epsilon <= 1):
-            raise ValueError(f"epsilon must be a number in [0, 1]: {epsilon!r}")
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise ValueError(f"seed must be a whole number: {seed!r}")
-        if baseline is not None and not callable(baseline):
-            raise ValueError(f"baseline must be a function of the context and the names of the actions: {baseline!r}")
-        if durable not in ("process", "machine"):
-            raise ValueError(f"durable must be 'process' or 'machine': {durable!r}")
-        if vw is not None:
-            vw = _checked_flags(vw)
-        self._wait = _seconds(wait)
-        self._otherwise = 0.0 - _finite(otherwise, "otherwise")  # as a cost
+        least = 0.0 if epsilon is None else _finite(epsilon, "epsilon")
+        for is_wrong, message in (
+            (not 0 <= least <= 1, f"epsilon must be a number in [0, 1]: {epsilon!r}"),
+            (type(seed) not in (int, type(None)), f"seed must be a whole number: {seed!r}"),
+            (not (baseline is None or callable(baseline)), f"baseline must be a function: {baseline!r}"),
+            (durable not in ("process", "machine"), f"durable must be 'process' or 'machine': {durable!r}"),
+        ):
+            if is_wrong:
+                raise ValueError(message)
+        self._wait, self._otherwise = _seconds(wait), 0.0 - _finite(otherwise, "otherwise")  # as a cost
         self._baseline, self._read_only, self._process = baseline, read_only, os.getpid()
+        flags = _flags(vw or "", epsilon)
         self._lock = threading.RLock()
         self._store = Store(path, read_only, "FULL" if durable == "machine" else "NORMAL")
         try:
-            settings = {"vw": vw, "epsilon": epsilon, "seed": seed}
-            self._seed, self.flags = self._settings(settings)
-            try:
-                self._model = Model.restore(self._store, self.flags)
-            except RuntimeError as error:
-                raise error if vw is None else ValueError(f"vw={vw!r}: {error}") from error
-            if not read_only:
-                with self._store.transaction():
-                    for name, value in {**settings, "seed": self._seed, "flags": self.flags}.items():
-                        if value is not None:
-                            self._store.keep(name, value)
-            last = self._store.read("SELECT n, time FROM decisions ORDER BY n DESC LIMIT 1")
+            if self._store.setting("flags") is None:
+                self._new_file(flags, vw=vw, epsilon=epsilon, seed=secrets.randbits(32) if seed is None else seed)
+            for name, value in (("vw", vw), ("epsilon", epsilon), ("seed", seed)):
+                if value is not None and value != (kept := self._store.setting(name)):
+                    raise ValueError(f"{path} was made with {name}={kept!r}, not {value!r}: leave {name} out")
+            self.flags, self._seed = self._store.setting("flags"), self._store.setting("seed")
+            self._model = Model.restore(self._store, self.flags)
+            last = self._store.run("SELECT n, time FROM decisions ORDER BY n DESC LIMIT 1")
             self._decisions: int = last[0][0] if last else 0
-            before = last[0][1] if last else 0.0
-            self._opened = max(time.time(), before), time.monotonic()
+            self._opened: tuple[float, float] = max(time.time(), *(made for _, made in last), 0.0), time.monotonic()
         except BaseException:
             self._store.close()
             raise
 
-    def _settings(self, given: dict[str, Any]) -> tuple[int, str]:
-        """The seed and the flags: the file's, or for a new file those that are given."""
-        flags = self._store.setting("flags")
-        if flags is None:
-            seed = given["seed"] if given["seed"] is not None else secrets.randbits(32)
-            return seed, _flags(given["vw"] or "", given["epsilon"])
-        for name, value in given.items():
-            kept = self._store.setting(name)
-            if value is not None and value != kept:
-                raise ValueError(
-                    f"{self._store.path} was made with {name}={kept!r}, not {value!r}: leave {name} out, or make "
-                    "another file"
-                )
-        return self._store.setting("seed"), flags
+    def _new_file(self, flags: str, **settings: Any) -> None:
+        try:
+            Model(flags).close()
+        except RuntimeError as error:
+            raise ValueError(f"vw={settings['vw']!r}: {error}") from error
+        self._store.keep(flags=flags, **settings)
 
     # -- decisions
 
@@ -191,39 +171,30 @@ class Bandit:
         played = [self._played(context, named) for context in contexts]
         if ids is not None and (len(ids) != len(contexts) or len(set(ids)) != len(ids)):
             raise ValueError(f"ids must be {len(contexts)} different strings")
-        with self._lock:
-            self._check_open(writing=True)
+        decisions = []
+        with self._held(writing=True):
             self._settle(AT_ONCE)
             now, first = self._now(), self._decisions + 1
-            rows, decisions = [], []
-            for n, (context, round, place) in enumerate(zip(contexts, rounds, played, strict=True), first):
-                p = self._model.predict(round)
-                id, draw = _id_and_draw(self._seed, n)
-                id = id if ids is None else self._new_id(ids[n - first])
-                chosen = _drawn(p, draw) if place is None else place
-                probability = p[chosen] if place is None else 1.0
-                gain = None if place is None else self._gain(round, place, p)
-                recorded_p, learnt = json.dumps([float(f"{x:.9g}") for x in p]), self._model.rounds
-                row = (n, id, now, json.dumps(context), recorded, chosen, probability, recorded_p, learnt, gain)
-                rows.append(row)
-                ranking = tuple(sorted(zip(named, p, strict=True), key=lambda pair: -pair[1]))
-                at = datetime.fromtimestamp(now, timezone.utc)
-                decisions.append(Decision(id, named[chosen], probability, ranking, at))
-            if len(rows) == 1:
-                self._store.write(DECISION, rows[0])  # a transaction of its own
-            else:
-                with self._store.transaction():
-                    for row in rows:
-                        self._store.write(DECISION, row)
-            self._decisions += len(rows)
+            with self._store.transaction():
+                for n, (context, round, place) in enumerate(zip(contexts, rounds, played, strict=True), first):
+                    p = self._model.predict(round)
+                    id, draw = _id_and_draw(self._seed, n)
+                    id = id if ids is None else self._new_id(ids[n - first])
+                    chosen, gain = (_drawn(p, draw), None) if place is None else (place, self._gain(round, place, p))
+                    probability, rounded = p[chosen] if place is None else 1.0, [float(f"{x:.9g}") for x in p]
+                    what = (json.dumps(context), recorded, chosen, probability, json.dumps(rounded))
+                    self._store.run(DECISION, n, id, now, *what, self._model.rounds, gain)
+                    ranking = tuple(sorted(zip(named, p, strict=True), key=lambda pair: -pair[1]))
+                    at = datetime.fromtimestamp(now, timezone.utc)
+                    decisions.append(Decision(id, named[chosen], probability, ranking, at))
+            self._decisions += len(decisions)
         return decisions
 
     def predict(self, context: Any, actions: Any, *, exclude: Iterable[Name] = ()) -> dict[Any, float]:
         """The probabilities of the actions. Records nothing."""
         actions = plain_actions(actions, exclude)
         round = lines(plain_context(context), actions)
-        with self._lock:
-            self._check_open()
+        with self._held():
             if self._read_only:
                 self._model.catch_up(self._store)
             return dict(zip(names(actions), self._model.predict(round), strict=True))
@@ -248,21 +219,19 @@ class Bandit:
         return self._record(id, _finite(value, "the cost"))
 
     def _record(self, id: str, cost: float) -> bool:
-        with self._lock:
-            self._check_open(writing=True)
+        with self._held(writing=True):
             self._settle(AT_ONCE)
-            found = self._store.read(FOUND + "WHERE d.id = ?", [id]) if isinstance(id, str) else []
+            found = self._store.run(FOUND + "WHERE d.id = ?", id) if isinstance(id, str) else []
             if not found:
                 raise KeyError(f"{self._store.path} has no decision with the id {id!r}: give the id of a Decision")
             *decision, before, given, late = found[0]
-            n, made = decision[:2]
             if before is None:
-                overdue = self._wait is not None and made + self._wait <= self._now()
-                self._teach(decision, self._otherwise if overdue else cost, not overdue, cost if overdue else None)
-                return not overdue
+                is_late = self._is_overdue(decision)
+                self._teach(decision, self._otherwise if is_late else cost, not is_late, cost if is_late else None)
+                return not is_late
             known = before if given else late
             if known is None:
-                self._store.write("UPDATE lessons SET late = ? WHERE n = ?", [cost, n])
+                self._store.run("UPDATE lessons SET late = ? WHERE n = ?", cost, decision[0])
             elif known != cost:
                 raise ValueError(f"decision {id!r} already has the reward {-known:g}: it stays, not {-cost:g}")
             return False
@@ -270,43 +239,40 @@ class Bandit:
     def _teach(self, decision: Sequence[Any], cost: float, given: bool, late: float | None = None) -> None:
         """Records a lesson, then learns it: what is recorded is learnt, if not now then when the file is opened."""
         n, _, context, actions, chosen, probability = decision
-        sql = "INSERT INTO lessons (n, cost, given, late) VALUES (?, ?, ?, ?)"
-        number = self._store.write(sql, [n, cost, given, late])
+        [(number,)] = self._store.run(LESSON, n, cost, given, late)
         try:
             self._model.learn(number, lines(json.loads(context), json.loads(actions)), chosen, cost, probability)
         except BaseException:  # an interrupt: is the lesson in the model? Start again from what is recorded
             self._model = Model.restore(self._store, self.flags)
             raise
-        if self._model.due():
-            self._save()
+        self._model.save(self._store, FEWEST, SHARE)
 
     def settle(self) -> int:
         """Learns all decisions whose ``wait`` is over as ``otherwise``; returns how many. Other calls do two each."""
         count = 0
         while True:
-            with self._lock:  # others choose in between
-                self._check_open(writing=True)
+            with self._held(writing=True):  # others choose in between
                 settled = self._settle(1)
+            count += settled
             if not settled:
                 return count
-            count += settled
 
     def _settle(self, most: int) -> int:
-        if self._wait is None:
-            return 0
-        sql = FOUND + "WHERE d.n IN (SELECT n FROM waiting ORDER BY n LIMIT ?) ORDER BY d.n"
-        overdue = [row[:6] for row in self._store.read(sql, [most]) if row[1] + self._wait <= self._now()]
+        waiting = self._store.run(OLDEST, most) if self._wait is not None else []
+        overdue = [row[:6] for row in waiting if self._is_overdue(row)]
         for decision in overdue:
             self._teach(decision, self._otherwise, False)
         return len(overdue)
+
+    def _is_overdue(self, decision: Sequence[Any]) -> bool:
+        return self._wait is not None and bool(decision[1] + self._wait <= self._now())
 
     # -- the apprentice
 
     def switch_on(self) -> None:
         """From now on the bandit decides, and no longer the baseline, also when the file is opened again."""
-        with self._lock:
-            self._check_open(writing=True)
-            self._store.keep("on", 1)
+        with self._held(writing=True):
+            self._store.keep(on=1)
 
     @property
     def _is_apprentice(self) -> bool:
@@ -334,41 +300,22 @@ class Bandit:
     def status(self) -> dict[str, Any]:
         """Numbers of decisions, of those rewarded, waiting and late, of rounds learnt from, the mean reward, and how
         the apprentice does: how often it would have played as the baseline, and what it expects to gain in a round."""
-        with self._lock:
-            self._check_open()
-            [(decisions, lessons)] = self._store.read(
-                "SELECT (SELECT ifnull(max(n), 0) FROM decisions), (SELECT ifnull(max(round), 0) FROM lessons)"
-            )
-            [(defaults, late)] = self._store.read("SELECT count(*), count(late) FROM lessons WHERE NOT given")
-            [(mean,)] = self._store.read("SELECT avg(-cost) FROM lessons")
-            found: dict[str, Any] = {
-                "decisions": decisions,
-                "rewarded": lessons - defaults,
-                "waiting": decisions - lessons,
-                "rounds": lessons,
-                "late": late,
-                "mean_reward": mean,
-            }
-            if self._is_apprentice:
-                sql = "SELECT avg(json_extract(probabilities, '$[' || chosen || ']')), avg(gain) FROM (SELECT * FROM "
-                [(agrees, gain)] = self._store.read(sql + "decisions ORDER BY n DESC LIMIT ?)", [RECENT])
-                found |= {"agrees": agrees, "expected_gain": gain}
+        with self._held():
+            found: dict[str, Any] = {}
+            for query in [STATUS, *([APPRENTICE] if self._is_apprentice else [])]:
+                cursor = self._store.connection.execute(query)
+                found |= zip([name for name, *_ in cursor.description], cursor.fetchone(), strict=True)
             return found
 
-    def explain(self, id: str) -> Reasons:
+    def explain(self, id: str) -> reasons.Reasons:
         """Why a decision was made as it was, with the model of that time."""
-        from .reasons import reasons
-
-        with self._lock:
-            self._check_open()
-            return reasons(self._store, self._model, id)
+        with self._held():
+            return reasons.reasons(self._store, self._model, id)
 
     def log(self, path: str | os.PathLike[str]) -> int:
         """Writes what was learnt, in its order, as dsjson, a line for each round. Returns their number."""
-        from .logs import write_dsjson
-
         with self._reader() as store:
-            return write_dsjson(store, path)
+            return logs.write_dsjson(store, path)
 
     @classmethod
     def from_log(cls, log: str | os.PathLike[str], path: str | os.PathLike[str], **settings: Any) -> Bandit:
@@ -382,30 +329,23 @@ class Bandit:
         Raises:
             ValueError: if a line cannot be read; nothing is kept then.
         """
-        from .logs import read_dsjson
-
         with cls(path, **settings) as bandit:
-            bandit._check_open(writing=True)
             if bandit._decisions:
                 raise BanditError(f"{path} has decisions already: give the path of a new file")
-            read_dsjson(bandit._store, log)
+            logs.read_dsjson(bandit._store, log)
             bandit._model.catch_up(bandit._store)
         return cls(path, **settings)
 
     def compare(self, **settings: Any) -> Comparison:
         """Estimates from what was learnt what each explorer would have cost: ``compare_explorers``, with its
         ``settings``. Needs decisions with propensities: ``epsilon``."""
-        from .logs import compare
-
         with self._reader() as store:
-            return compare(store, self.flags, settings)
+            return logs.compare(store, self.flags, settings)
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
         """Writes a page: reward over time, share of each action, exploration, latest decisions."""
-        from .report import write_report
-
         with self._reader() as store:
-            return write_report(store, self.status(), path)
+            return report.write_report(store, self.status(), path)
 
     def serve(self, processes: int) -> Pool:
         """Processes that only predict, each with a model of its own that follows this one."""
@@ -413,12 +353,23 @@ class Bandit:
 
         return Pool(self._store.path, processes)
 
+    # -- the file
+
+    @contextmanager
+    def _held(self, writing: bool = False) -> Iterator[None]:
+        """The lock of the model, if it can be used."""
+        if os.getpid() != self._process:
+            raise BanditError("this bandit was opened before the process forked: open it after that, in one process")
+        if writing and self._read_only:
+            raise BanditError("this bandit is read_only=True: send decisions and rewards to the one that writes")
+        with self._lock:
+            self._store.connection  # noqa: B018  raises if it is closed
+            yield
+
     def _reader(self) -> Store:
         """Another view of the file, so that long reading does not keep others from choosing."""
-        self._check_open()
-        return Store(self._store.path, read_only=True)
-
-    # -- the file
+        with self._held():
+            return Store(self._store.path, read_only=True)
 
     def _now(self) -> float:
         """Never goes back, and does not jump with the machine's clock while the file is open."""
@@ -428,56 +379,31 @@ class Bandit:
     def _new_id(self, id: str) -> str:
         if not isinstance(id, str) or not id:
             raise ValueError(f"the id of a decision must be a string, and not empty: {id!r}")
-        if self._store.read("SELECT 1 FROM decisions WHERE id = ?", [id]):
+        if self._store.run("SELECT 1 FROM decisions WHERE id = ?", id):
             raise ValueError(f"there is a decision with the id {id!r} already: give another, or none")
         return id
-
-    def _check_open(self, writing: bool = False) -> None:
-        if os.getpid() != self._process:
-            raise BanditError(
-                "this bandit was opened before the process forked: open it after the fork, in one process"
-            )
-        if writing and self._read_only:
-            raise BanditError(
-                "this bandit is open with read_only=True: send decisions and rewards to the one that writes"
-            )
-        self._store.connection  # noqa: B018  raises if it is closed
-
-    def _save(self) -> None:
-        """The model, so that opening is quick. If it cannot be saved, nothing is lost: the lessons are recorded."""
-        try:
-            self._model.save(self._store)
-        except (OSError, RuntimeError) as error:
-            warnings.warn(f"the model is not saved, it will be learnt again from the file: {error}", stacklevel=3)
 
     def close(self) -> None:
         """Saves the model and lets others write. Once more does nothing."""
         with self._lock:
             if self._store.is_open and os.getpid() == self._process:
                 if not self._read_only:
-                    self._save()
+                    self._model.save(self._store)
                 self._store.close()
                 self._model.close()
 
     def __enter__(self) -> Bandit:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _checked_flags(vw: str) -> str:
-    for word in vw.split():
-        if word.partition("=")[0] in REFUSED:
-            raise ValueError(f"vw: {word} is not allowed here, the bandit reads and writes its own file. Leave it out")
-    return " ".join(vw.split())
-
-
 def _flags(vw: str, epsilon: float | None) -> str:
-    words = {word.partition("=")[0].removeprefix("--") for word in vw.split()}
-    explorer = "" if words & EXPLORERS else "--opo_cmab"
+    words = {word.partition("=")[0] for word in vw.split()}
+    if words & REFUSED:
+        raise ValueError(f"vw: leave out {' '.join(words & REFUSED)}, the bandit reads and writes its own file")
+    explorer = "" if {word.removeprefix("--") for word in words} & EXPLORERS else "--opo_cmab"
     minimum = "" if epsilon is None else f"--epsilon {epsilon:g}"
     return " ".join(f"--cb_explore_adf {explorer} {INTERACTIONS} {minimum} {vw}".split())
 

@@ -11,16 +11,14 @@ import fcntl
 import os
 import socket
 import sqlite3
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 __all__ = ["BanditError", "Store"]
 
-APPLICATION = 0x6F706F62  # "opob", in the file's header
-FORMAT = 1
+APPLICATION, FORMAT = 0x6F706F62, 1  # in the file's header: "opob"
 SCHEMA = f"""
 CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE decisions (
@@ -49,14 +47,17 @@ CREATE TABLE models (rounds INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
 """
-ADVICE = {
-    "full": "the disk is full: nothing was recorded. Make room and try again",
+FORMER_MODELS = "DELETE FROM models WHERE rounds NOT IN (SELECT rounds FROM models ORDER BY rounds DESC LIMIT 2)"
+NOT_OURS = "the file is not a bandit's. Choose another path"
+NO_ROOM = "nothing was recorded. Make room and try again"
+ADVICE = {  # by words of SQLite's errors
+    "full": f"the disk is full: {NO_ROOM}",
+    "disk I/O": f"the disk refuses (full, over quota or broken): {NO_ROOM}",
     "readonly": "the file cannot be written: give this process the right to write it, or open it with read_only=True",
     "unable to open": "the file cannot be opened: check that its folder exists and that this process may write there",
-    "not a database": "the file is not a bandit's. Choose another path",
+    "not a database": NOT_OURS,
     "malformed": "the file is damaged: restore a copy",
     "locked": "another process is writing to the file and does not finish. Try again",
-    "disk I/O": "the disk refuses (full, over quota, or broken): nothing was recorded. Make room and try again",
 }
 
 
@@ -67,18 +68,15 @@ class BanditError(RuntimeError):
 class Store:
     """SQLite's connection to the file of a bandit, and for a writer the lock that keeps others from writing."""
 
-    def __init__(self, path: str | os.PathLike[str], read_only: bool, synchronous: str = "NORMAL") -> None:
+    def __init__(self, path: str | os.PathLike[str], read_only: bool = False, synchronous: str = "NORMAL") -> None:
         self.path = Path(path)
-        self._lock: IO[str] | None = None
-        if read_only and not self.path.is_file():
-            raise BanditError(f"{path}: there is no such file to read. Make it: open it without read_only")
-        if self.path.is_dir():
-            raise BanditError(f"{path} is a folder: give the path of a file, which need not exist")
+        if self.path.is_dir() or (read_only and not self.path.is_file()):
+            raise BanditError(f"{path}: there is no such file. Give the path of a file; a writer makes it")
+        self._lock = None if read_only else self._take_lock()
         self._connection: sqlite3.Connection | None = None
         try:
-            if not read_only:
-                self._lock = self._take_lock()
-            self._open(read_only, synchronous)
+            with self._explained():
+                self._open(read_only, synchronous)
         except BaseException:
             self.close()
             raise
@@ -92,59 +90,49 @@ class Store:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read().strip() or "another process"
-            lock.close()
-            raise BanditError(
-                f"{self.path} is open for writing in {holder}. One process writes: send decisions and rewards there, "
-                "or read with read_only=True"
-            ) from None
-        try:
+            with lock:
+                lock.seek(0)
+                raise BanditError(
+                    f"{self.path} is open for writing in {lock.read() or 'another process'}. One process writes: send "
+                    "decisions and rewards there, or read with read_only=True"
+                ) from None
+        with suppress(OSError):  # a full disk: only the name of the holder is missing
             lock.truncate(0)
-            lock.write(f"process {os.getpid()} on {socket.gethostname()}")
-            lock.flush()
-        except OSError:  # a full disk: the lock holds, only the name of its holder is missing
-            pass
+            print(f"process {os.getpid()} on {socket.gethostname()}", end="", file=lock, flush=True)
         return lock
 
     def _open(self, read_only: bool, synchronous: str) -> None:
-        mode = "ro" if read_only else "rwc"
-        with self._explained():
-            self._connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                timeout=10,
-                isolation_level=None,
-                check_same_thread=False,
+        uri = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        options: dict[str, Any] = {"isolation_level": None, "check_same_thread": False, "timeout": 10}
+        self._connection = sqlite3.connect(uri, uri=True, **options)
+        [(application, version, tables)] = self.run(
+            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+            "FROM pragma_application_id, pragma_user_version"
+        )
+        if application != APPLICATION and (tables or read_only):
+            raise BanditError(f"{self.path}: {NOT_OURS}")
+        if tables and version != FORMAT:
+            raise BanditError(f"{self.path} has format {version}, not {FORMAT}: open it with the version that made it")
+        if not read_only:
+            self._connection.executescript(
+                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA journal_size_limit = {1 << 24};"
+                + ("" if tables else f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
             )
-            [(application,)] = self.read("PRAGMA application_id")
-            [(version,)] = self.read("PRAGMA user_version")
-            [(tables,)] = self.read("SELECT count(*) FROM sqlite_master")
-            if application != APPLICATION and (tables or read_only):
-                raise BanditError(f"{self.path}: {ADVICE['not a database']}")
-            if tables and version != FORMAT:
-                raise BanditError(
-                    f"{self.path} has format {version}, not {FORMAT}: open it with the version that made it"
-                )
-            if read_only:
-                return
-            self.read("PRAGMA journal_mode = WAL")
-            self.read(f"PRAGMA synchronous = {synchronous}")
-            self.read(f"PRAGMA journal_size_limit = {1 << 24}")
-            if not tables:
-                self._connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
-            with self.transaction():  # may we write?
-                self.write("INSERT OR REPLACE INTO settings VALUES ('opened', ?)", [time.time()])
+            self.keep(writer=os.getpid())  # may we write?
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            if self._connection is not None and self._connection.in_transaction:
+            if self._connection is not None:
                 self._connection.rollback()
             advice = next((advice for words, advice in ADVICE.items() if words in str(error)), str(error))
             raise BanditError(f"{self.path}: {advice}") from error
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -152,7 +140,8 @@ class Store:
             raise BanditError(f"{self.path} is closed: open it again")
         return self._connection
 
-    def read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    def run(self, sql: str, *values: Any) -> list[Any]:
+        """One statement: a transaction of its own, unless there is one."""
         with self._explained():
             return self.connection.execute(sql, values).fetchall()
 
@@ -161,51 +150,37 @@ class Store:
         with self._explained():
             yield from self.connection.execute(sql)
 
-    def write(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """One statement: a transaction of its own, unless there is one. Returns the number of the new row."""
-        with self._explained():
-            return self.connection.execute(sql, values).lastrowid or 0
-
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing."""
-        self.write("BEGIN IMMEDIATE")
-        try:
+        with self._explained(), self.connection:
+            self.connection.execute("BEGIN IMMEDIATE")
             yield
-            self.write("COMMIT")
-        except BaseException:
-            if self._connection is not None and self._connection.in_transaction:
-                self._connection.rollback()
-            raise
 
-    def setting(self, name: str, default: Any = None) -> Any:
-        found = self.read("SELECT value FROM settings WHERE name = ?", [name])
-        return found[0][0] if found else default
+    def setting(self, name: str) -> Any:
+        found = self.run("SELECT value FROM settings WHERE name = ?", name)
+        return found[0][0] if found else None
 
-    def keep(self, name: str, value: Any) -> None:
-        self.write("INSERT OR REPLACE INTO settings VALUES (?, ?)", [name, value])
+    def keep(self, **settings: Any) -> None:
+        with self.transaction():
+            for item in settings.items():
+                self.run("INSERT OR REPLACE INTO settings VALUES (?, ?)", *item)
 
     def keep_model(self, rounds: int, model: bytes) -> None:
         """The file keeps this one and the one before it."""
         with self.transaction():
-            self.write("INSERT OR REPLACE INTO models VALUES (?, ?)", [rounds, model])
-            self.write("DELETE FROM models WHERE rounds NOT IN (SELECT rounds FROM models ORDER BY 1 DESC LIMIT 2)")
+            self.run("INSERT OR REPLACE INTO models VALUES (?, ?)", rounds, model)
+            self.run(FORMER_MODELS)
 
     def close(self) -> None:
         """Once more does nothing."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        for held in (self._connection, self._lock):
+            if held is not None:
+                held.close()
+        self._connection = self._lock = None
 
     def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def is_open(self) -> bool:
-        return self._connection is not None
