@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks import regression, speed
+from benchmarks import bandit, regression, speed
 from benchmarks.comparison import plots, tables
 from benchmarks.online import report as online
 from benchmarks.online.explorers import MAPPED_EXPLORERS, OURS, PEERS, VW_EXPLORERS
@@ -229,6 +229,11 @@ def _ranked(row: pd.Series, ours: bool) -> list[str]:
     return [f"{row['rank']:.2f}", f"{row['loss']:.3f}", "" if ours else f"{row['p']:.2g}"]
 
 
+def bandit_table() -> list[str]:
+    """What a round of `Bandit` costs."""
+    return bandit.table(read("bandit").dropna(subset="threads").to_dict("records"))
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
     "online": online_table,
     "choice": choice_table,
@@ -237,6 +242,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "cost-in-short": cost_in_short,
     "bakeoff": bakeoff_table,
     "regression": regression_table,
+    "bandit": bandit_table,
 }
 
 
