@@ -11,6 +11,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 ELSEWHERE = {"compare.md", "production.md"}  # run in tests of their own
 PRINTED = {
+    "bandit.md": ["politics True\n1\nTrue False\npolitics True True\n"],
+    "from-squarecb.md": ["200 True\n"],
     "python.md": [
         "--cb_explore_adf --opo_cmab --epsilon 0.05 --opo_scale 1\n",
         "decay must be in [0, 1]: 2\n",

@@ -1,4 +1,4 @@
-"""Runs the code of the examples and of docs/python.md as it is on the pages, and writes output and pictures there.
+"""Runs the code of the examples, of docs/bandit.md and docs/python.md as it is there, and writes output and pictures.
 
 Between <!-- output --> and the next fence goes what the block of code before it prints.
 """
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGES = [*sorted(HERE.glob("*.md")), HERE.parent / "python.md"]
+PAGES = [*sorted(HERE.glob("*.md")), HERE.parent / "bandit.md", HERE.parent / "python.md"]
 OUTPUT = r"(<!-- output -->\n```text\n)(.*?)(```\n)"
 MARK = "----- what the last block prints -----"
 
@@ -20,9 +20,10 @@ def printed_by_last(blocks: list[str], folder: Path) -> str:
     code = "\n".join([*blocks[:-1], f"print({MARK!r}, flush=True)", blocks[-1]])
     with tempfile.TemporaryDirectory() as settings:
         (Path(settings) / "matplotlibrc").write_text("svg.hashsalt: docs\n")  # the same picture, the same bytes
+        cwd = folder if "savefig" in code else Path(settings)  # only pictures stay
         environment = {**os.environ, "MATPLOTLIBRC": settings, "SOURCE_DATE_EPOCH": "0"}
         command = [sys.executable, "-c", code]
-        result = subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        result = subprocess.run(command, cwd=cwd, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return result.stdout.partition(MARK + "\n")[2]
 
 
