@@ -19,10 +19,11 @@ __all__ = ["Model"]
 SHARE = 100  # a model is saved after learning for this many times as long as saving it takes,
 FEWEST = 1000  # and this many lessons
 ALL = 1 << 62
+PART = 1000  # lessons that are read at a time
 SAVED = "SELECT rounds FROM models WHERE rounds <= ? ORDER BY rounds DESC"
 LESSONS = """
 SELECT round, context, actions, chosen, cost, probability FROM lessons JOIN decisions USING (n)
-WHERE round > ? AND round <= ? ORDER BY round
+WHERE round > ? AND round <= ? ORDER BY round LIMIT ?
 """
 
 
@@ -57,9 +58,16 @@ class Model:
 
     def catch_up(self, store: Store, rounds: int = ALL) -> None:
         """Learns what is recorded and not learnt."""
-        while found := store.run(LESSONS + " LIMIT 1000", self.rounds, rounds):
+        is_more = True
+        while is_more:
+            found = store.run(LESSONS, self.rounds, rounds, PART)
+            is_more = len(found) == PART
             for number, context, actions, chosen, cost, probability in found:
-                self.learn(number, lines(json.loads(context), json.loads(actions)), chosen, cost, probability)
+                start = time.perf_counter()
+                round = lines(json.loads(context), json.loads(actions))
+                self._workspace.learn(labelled(round, chosen, cost, probability))
+                self._seconds += time.perf_counter() - start
+                self.rounds = number
 
     def predict(self, round: Sequence[str]) -> list[float]:
         """Probabilities, in the order of the actions."""
@@ -68,12 +76,6 @@ class Model:
         if not 0 < total < math.inf:
             raise BanditError("the model has diverged, it has no probabilities: make a new file with other flags")
         return [p / total for p in probabilities]
-
-    def learn(self, number: int, round: Sequence[str], chosen: int, cost: float, probability: float) -> None:
-        start = time.perf_counter()
-        self._workspace.learn(labelled(round, chosen, cost, probability))
-        self._seconds += time.perf_counter() - start
-        self.rounds = number
 
     def explain(self, round: Sequence[str]) -> Explanation:
         return explain(self._workspace, list(round))

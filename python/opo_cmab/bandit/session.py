@@ -10,13 +10,16 @@ import re
 import secrets
 import threading
 import time
+from bisect import bisect, bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from itertools import accumulate
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from ..compare import Comparison
 from . import logs, reasons, report
@@ -34,12 +37,9 @@ EXPLORERS = {"opo_cmab", "fastcb", "adacb", "squarecb", "regcb", "softmax", "bag
 REFUSED = {"-d", "--data", "-p", "--predictions", "-f", "--final_regressor", "-i", "--initial_regressor", "-t"}
 REFUSED |= {"--testonly", "--daemon", "-c", "--cache", "--dsjson", "--cb_adf", "--ccb_explore_adf", "--slates"}
 DECISION = "INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-LESSON = "INSERT INTO lessons (n, cost, given, late) VALUES (?, ?, ?, ?) RETURNING round"
-FOUND = """
-SELECT d.n, d.time, d.context, d.actions, d.chosen, d.probability, l.cost, l.given, l.late
-FROM decisions d LEFT JOIN lessons l USING (n)
-"""
-OLDEST = FOUND + "WHERE d.n IN (SELECT n FROM waiting ORDER BY n LIMIT ?) ORDER BY d.n"
+LESSON = "INSERT INTO lessons (n, cost, given, late) VALUES (?, ?, ?, ?)"
+FOUND = "SELECT n, time, cost, given, late FROM decisions LEFT JOIN lessons USING (n) WHERE id = ?"
+OLDEST = "SELECT n, time FROM waiting JOIN decisions USING (n) ORDER BY n LIMIT ?"
 STATUS = """
 WITH l AS (SELECT count(*) lessons, total(NOT given) defaults, count(late) late, avg(-cost) mean FROM lessons)
 SELECT d.n AS decisions, lessons - CAST(defaults AS INTEGER) AS rewarded, d.n - lessons AS waiting, lessons AS rounds,
@@ -128,9 +128,10 @@ class Bandit:
                     raise ValueError(f"{path} was made with {name}={kept!r}, not {value!r}: leave {name} out")
             self.flags, self._seed = self._store.setting("flags"), self._store.setting("seed")
             self._model = Model.restore(self._store, self.flags)
-            last = self._store.run("SELECT n, time FROM decisions ORDER BY n DESC LIMIT 1")
-            self._decisions: int = last[0][0] if last else 0
-            self._opened: tuple[float, float] = max(time.time(), *(made for _, made in last), 0.0), time.monotonic()
+            [(last,)] = self._store.run(
+                "SELECT ifnull(max(time), 0) FROM (SELECT time FROM decisions ORDER BY n DESC LIMIT 1)"
+            )
+            self._opened: tuple[float, float] = max(time.time(), last), time.monotonic()
         except BaseException:
             self._store.close()
             raise
@@ -167,27 +168,26 @@ class Bandit:
     ) -> list[Decision]:
         actions = plain_actions(actions, exclude)
         named, recorded = names(actions), json.dumps(actions)
-        rounds = [lines(context, actions) for context in contexts]
+        rounds = [(json.dumps(context), lines(context, actions)) for context in contexts]
         played = [self._played(context, named) for context in contexts]
         if ids is not None and (len(ids) != len(contexts) or len(set(ids)) != len(ids)):
             raise ValueError(f"ids must be {len(contexts)} different strings")
         decisions = []
         with self._held(writing=True):
             self._settle(AT_ONCE)
-            now, first = self._now(), self._decisions + 1
+            now, at = self._now(), datetime.fromtimestamp(self._now(), timezone.utc)
             with self._store.transaction():
-                for n, (context, round, place) in enumerate(zip(contexts, rounds, played, strict=True), first):
-                    p = self._model.predict(round)
-                    id, draw = _id_and_draw(self._seed, n)
-                    id = id if ids is None else self._new_id(ids[n - first])
-                    chosen, gain = (_drawn(p, draw), None) if place is None else (place, self._gain(round, place, p))
-                    probability, rounded = p[chosen] if place is None else 1.0, [float(f"{x:.9g}") for x in p]
-                    what = (json.dumps(context), recorded, chosen, probability, json.dumps(rounded))
-                    self._store.run(DECISION, n, id, now, *what, self._model.rounds, gain)
+                [(before,)] = self._store.run("SELECT ifnull(max(n), 0) FROM decisions")
+                for place, ((context, round), baseline) in enumerate(zip(rounds, played, strict=True)):
+                    p, n = self._model.predict(round), before + 1 + place
+                    id = uuid4().hex if ids is None else self._new_id(ids[place])
+                    chosen = _drawn(p, self._seed, n) if baseline is None else baseline
+                    probability, gain = (p[chosen], None) if baseline is None else (1.0, self._gain(round, chosen, p))
+                    rounded = json.dumps([float(f"{x:.9g}") for x in p])
+                    values = (context, recorded, chosen, probability, rounded, self._model.rounds, gain)
+                    self._store.run(DECISION, n, id, now, *values)
                     ranking = tuple(sorted(zip(named, p, strict=True), key=lambda pair: -pair[1]))
-                    at = datetime.fromtimestamp(now, timezone.utc)
                     decisions.append(Decision(id, named[chosen], probability, ranking, at))
-            self._decisions += len(decisions)
         return decisions
 
     def predict(self, context: Any, actions: Any, *, exclude: Iterable[Name] = ()) -> dict[Any, float]:
@@ -221,27 +221,26 @@ class Bandit:
     def _record(self, id: str, cost: float) -> bool:
         with self._held(writing=True):
             self._settle(AT_ONCE)
-            found = self._store.run(FOUND + "WHERE d.id = ?", id) if isinstance(id, str) else []
+            found = self._store.run(FOUND, id) if isinstance(id, str) else []
             if not found:
                 raise KeyError(f"{self._store.path} has no decision with the id {id!r}: give the id of a Decision")
-            *decision, before, given, late = found[0]
+            [(n, made, before, given, late)] = found
             if before is None:
-                is_late = self._is_overdue(decision)
-                self._teach(decision, self._otherwise if is_late else cost, not is_late, cost if is_late else None)
+                is_late = self._is_overdue(made)
+                self._teach(n, self._otherwise if is_late else cost, not is_late, cost if is_late else None)
                 return not is_late
             known = before if given else late
             if known is None:
-                self._store.run("UPDATE lessons SET late = ? WHERE n = ?", cost, decision[0])
+                self._store.run("UPDATE lessons SET late = ? WHERE n = ?", cost, n)
             elif known != cost:
                 raise ValueError(f"decision {id!r} already has the reward {-known:g}: it stays, not {-cost:g}")
             return False
 
-    def _teach(self, decision: Sequence[Any], cost: float, given: bool, late: float | None = None) -> None:
-        """Records a lesson, then learns it: what is recorded is learnt, if not now then when the file is opened."""
-        n, _, context, actions, chosen, probability = decision
-        [(number,)] = self._store.run(LESSON, n, cost, given, late)
+    def _teach(self, *lesson: Any) -> None:
+        """Records a lesson, then learns what is recorded: what is not learnt now is learnt when the file is opened."""
+        self._store.run(LESSON, *lesson)
         try:
-            self._model.learn(number, lines(json.loads(context), json.loads(actions)), chosen, cost, probability)
+            self._model.catch_up(self._store)
         except BaseException:  # an interrupt: is the lesson in the model? Start again from what is recorded
             self._model = Model.restore(self._store, self.flags)
             raise
@@ -259,13 +258,13 @@ class Bandit:
 
     def _settle(self, most: int) -> int:
         waiting = self._store.run(OLDEST, most) if self._wait is not None else []
-        overdue = [row[:6] for row in waiting if self._is_overdue(row)]
-        for decision in overdue:
-            self._teach(decision, self._otherwise, False)
+        overdue = [n for n, made in waiting if self._is_overdue(made)]
+        for n in overdue:
+            self._teach(n, self._otherwise, False, None)
         return len(overdue)
 
-    def _is_overdue(self, decision: Sequence[Any]) -> bool:
-        return self._wait is not None and bool(decision[1] + self._wait <= self._now())
+    def _is_overdue(self, made: float) -> bool:
+        return self._wait is not None and made + self._wait <= self._now()
 
     # -- the apprentice
 
@@ -330,7 +329,7 @@ class Bandit:
             ValueError: if a line cannot be read; nothing is kept then.
         """
         with cls(path, **settings) as bandit:
-            if bandit._decisions:
+            if bandit.status()["decisions"]:
                 raise BanditError(f"{path} has decisions already: give the path of a new file")
             logs.read_dsjson(bandit._store, log)
             bandit._model.catch_up(bandit._store)
@@ -427,16 +426,8 @@ def _finite(value: float, what: str) -> float:
     return float(value)
 
 
-def _id_and_draw(seed: int, n: int) -> tuple[str, float]:
-    digest = hashlib.blake2b(f"{seed}:{n}".encode(), digest_size=24).digest()
-    return digest[8:].hex(), (int.from_bytes(digest[:8], "big") >> 11) / (1 << 53)
-
-
-def _drawn(probabilities: Sequence[float], draw: float) -> int:
-    total, last = 0.0, 0
-    for i, p in enumerate(probabilities):
-        if p > 0:
-            total, last = total + p, i
-            if draw < total:
-                return i
-    return last
+def _drawn(probabilities: Sequence[float], seed: int, n: int) -> int:
+    """The place of the action of decision n."""
+    digest = hashlib.blake2b(f"{seed}:{n}".encode(), digest_size=8).digest()
+    draw, cumulated = (int.from_bytes(digest, "big") >> 11) / (1 << 53), list(accumulate(probabilities))
+    return min(bisect(cumulated, draw), bisect_left(cumulated, cumulated[-1]))  # never an action with probability 0
