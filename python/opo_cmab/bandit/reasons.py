@@ -39,29 +39,27 @@ class Reasons:
         return "\n".join([f"{self.actions[self.chosen]}", *(f"{name:{width}} {value:>+9.4f}" for name, value in rows)])
 
 
-def reasons(store: Store, model: Model, id: str) -> Reasons:
+def reasons(store: Store, flags: str, id: str) -> Reasons:
     found = store.run("SELECT context, actions, chosen, rounds FROM decisions WHERE id = ?", id)
     if not found:
         raise KeyError(f"{store.path} has no decision with the id {id!r}: give the id of a Decision")
     [(context, actions, chosen, rounds)] = found
-    if "--opo_cmab" not in model.flags.split():
+    if "--opo_cmab" not in flags.split():
         raise BanditError("only decisions of --opo_cmab can be explained, not those of another explorer")
     if not rounds:
         raise BanditError(f"decision {id} was made before anything was learnt: all actions were the same")
     context, actions = json.loads(context), json.loads(actions)
-    then = model if model.rounds == rounds else Model.restore(store, model.flags, rounds)
+    then = Model.restore(store, flags, rounds)
 
     def costs(context: Plain) -> NDArray[np.float64]:
         last: NDArray[np.float64] = then.explain(lines(context, actions)).cost[-1]
         return last
 
-    try:
-        replay = then.explain(lines(context, actions))
-        shares = {name: replay.cost[-1] - costs(rest) for name, rest in _left_out(context)}
-        return Reasons(names(actions), chosen, replay.cost[-1], costs({}), shares, replay)
-    finally:
-        if then is not model:
-            then.close()
+    replay, predicted = then.explain(lines(context, actions)), costs(context)
+    shares = {name: predicted - costs(rest) for name, rest in _left_out(context)}
+    base = costs({})
+    then.close()
+    return Reasons(names(actions), chosen, predicted, base, shares, replay)
 
 
 def _left_out(context: Plain) -> Iterator[tuple[str, Plain]]:

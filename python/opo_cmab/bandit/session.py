@@ -299,17 +299,17 @@ class Bandit:
     def status(self) -> dict[str, Any]:
         """Numbers of decisions, of those rewarded, waiting and late, of rounds learnt from, the mean reward, and how
         the apprentice does: how often it would have played as the baseline, and what it expects to gain in a round."""
-        with self._held():
-            found: dict[str, Any] = {}
+        found: dict[str, Any] = {}
+        with self._reader() as store:
             for query in [STATUS, *([APPRENTICE] if self._is_apprentice else [])]:
-                cursor = self._store.connection.execute(query)
+                cursor = store.connection.execute(query)
                 found |= zip([name for name, *_ in cursor.description], cursor.fetchone(), strict=True)
-            return found
+        return found
 
     def explain(self, id: str) -> reasons.Reasons:
-        """Why a decision was made as it was, with the model of that time."""
-        with self._held():
-            return reasons.reasons(self._store, self._model, id)
+        """Why a decision was made as it was, with the model of that time, which is learnt again for this."""
+        with self._reader() as store:
+            return reasons.reasons(store, self.flags, id)
 
     def log(self, path: str | os.PathLike[str]) -> int:
         """Writes what was learnt, in its order, as dsjson, a line for each round. Returns their number."""
