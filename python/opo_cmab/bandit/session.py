@@ -118,7 +118,7 @@ class Bandit:
         self._wait, self._otherwise = _seconds(wait), 0.0 - _finite(otherwise, "otherwise")  # as a cost
         self._baseline, self._read_only, self._process = baseline, read_only, os.getpid()
         flags = _flags(vw or "", epsilon)
-        self._lock = threading.RLock()
+        self._lock, self._is_sure = threading.RLock(), True
         self._store = Store(path, read_only, "FULL" if durable == "machine" else "NORMAL")
         try:
             if self._store.setting("flags") is None:
@@ -196,7 +196,7 @@ class Bandit:
         round = lines(plain_context(context), actions)
         with self._held():
             if self._read_only:
-                self._model.catch_up(self._store)
+                self._learn()
             return dict(zip(names(actions), self._model.predict(round), strict=True))
 
     # -- rewards
@@ -239,12 +239,13 @@ class Bandit:
     def _teach(self, *lesson: Any) -> None:
         """Records a lesson, then learns what is recorded: what is not learnt now is learnt when the file is opened."""
         self._store.run(LESSON, *lesson)
-        try:
-            self._model.catch_up(self._store)
-        except BaseException:  # an interrupt: is the lesson in the model? Start again from what is recorded
-            self._model = Model.restore(self._store, self.flags)
-            raise
+        self._learn()
         self._model.save(self._store, FEWEST, SHARE)
+
+    def _learn(self) -> None:
+        self._is_sure = False  # until it has learnt: after an interrupt, is the lesson in the model?
+        self._model.catch_up(self._store)
+        self._is_sure = True
 
     def settle(self) -> int:
         """Learns all decisions whose ``wait`` is over as ``otherwise``; returns how many. Other calls do two each."""
@@ -332,7 +333,7 @@ class Bandit:
             if bandit.status()["decisions"]:
                 raise BanditError(f"{path} has decisions already: give the path of a new file")
             logs.read_dsjson(bandit._store, log)
-            bandit._model.catch_up(bandit._store)
+            bandit._learn()
         return cls(path, **settings)
 
     def compare(self, **settings: Any) -> Comparison:
@@ -363,6 +364,8 @@ class Bandit:
             raise BanditError("this bandit is read_only=True: send decisions and rewards to the one that writes")
         with self._lock:
             self._store.connection  # noqa: B018  raises if it is closed
+            if not self._is_sure:
+                self._model, self._is_sure = Model.restore(self._store, self.flags), True
             yield
 
     def _reader(self) -> Store:
@@ -386,7 +389,7 @@ class Bandit:
         """Saves the model and lets others write. Once more does nothing."""
         with self._lock:
             if self._store.is_open and os.getpid() == self._process:
-                if not self._read_only:
+                if self._is_sure and not self._read_only:
                     self._model.save(self._store)
                 self._store.close()
                 self._model.close()
