@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .comparison import Comparison, Explorer
 
-__all__ = ["in_html", "in_text", "write"]
+__all__ = ["in_html", "in_text", "table", "write"]
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 340, 64, 24, 28, 40
 COLOURS = 8  # in the page's style
@@ -88,12 +88,12 @@ def _ticks(low: float, high: float) -> list[float]:
     return [i * step for i in range(ceil(low / step), floor(high / step) + 1)]
 
 
-def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]], keys: Sequence[int] = ()) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], keys: Sequence[int] = ()) -> str:
     head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
     body = ""
     for i, row in enumerate(rows):
         swatch = _swatch(keys[i]) if keys else ""
-        cells = "".join(f"<td>{swatch if j == 0 else ''}{html.escape(cell)}</td>" for j, cell in enumerate(row))
+        cells = "".join(f"<td>{swatch if j == 0 else ''}{html.escape(str(cell))}</td>" for j, cell in enumerate(row))
         body += f"<tr>{cells}</tr>\n"
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
 
@@ -160,8 +160,8 @@ def in_html(comparison: Comparison) -> str:
     values = {
         "what": html.escape(what(comparison)),
         "verdict": "".join(f"<p>{html.escape(sentence)}</p>" for sentence in comparison.verdict),
-        "explorers": _rows(COLUMNS, [_cells(e) for e in comparison.explorers], range(len(comparison.explorers))),
-        "differences": _rows(_difference_columns(comparison), _difference_cells(comparison)),
+        "explorers": table(COLUMNS, [_cells(e) for e in comparison.explorers], range(len(comparison.explorers))),
+        "differences": table(_difference_columns(comparison), _difference_cells(comparison)),
         "curves": _curves(comparison) if shown else "",
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in comparison.notes) or "<li>None.</li>",
         "about": html.escape(
