@@ -47,7 +47,7 @@ def with_workspace(workspace: Any) -> Round:
     def play(n: int, rng: random.Random) -> tuple[float, float]:
         context = context_of(n, rng)
         start = time.perf_counter()
-        text = lines(context, list(ACTIONS))
+        text = lines(context, [(name, {}) for name in ACTIONS])
         p = workspace.predict(text)
         [action] = rng.choices(range(4), p)
         chosen = time.perf_counter()
@@ -109,10 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with TemporaryDirectory() as folder:
         with opo_cmab.Bandit(f"{folder}/flags") as bandit, Workspace(f"{bandit.flags} --quiet") as workspace:
             rows = [measure("Workspace alone", with_workspace(workspace), options.rounds, 1)]
-        for durable, threads in [*(("process", n) for n in (1, 2, 4, 8)), ("machine", 1), ("machine", 8)]:
-            rounds = options.rounds if durable == "process" else max(8, options.rounds // 20)
-            with opo_cmab.Bandit(f"{folder}/{durable}{threads}", durable=durable, seed=0) as bandit:
-                rows.append(measure(f"Bandit, durable: {durable}", with_bandit(bandit), rounds, threads))
+        for threads in (1, 2, 4, 8):
+            with opo_cmab.Bandit(f"{folder}/{threads}", seed=0) as bandit:
+                rows.append(measure("Bandit", with_bandit(bandit), options.rounds, threads))
         with opo_cmab.Bandit(f"{folder}/long", seed=0) as bandit:
             flat = memory(bandit, options.long)
     write("bandit", pd.DataFrame([*rows, *flat]).assign(**place), report(rows, flat, place), options.out)

@@ -14,45 +14,33 @@ import numpy as np
 
 from ..compare import Comparison, compare_explorers
 from ..compare.logs import open_log
-from .features import as_json, labelled, lines, names, plain_actions, plain_context
+from .features import as_json, finite, plain_actions, plain_context
 from .store import Store
 
-__all__ = ["compare", "read_dsjson", "write_dsjson"]
-
 EXACT = "opo_cmab"  # the key of what VW and others leave alone
-LEARNT = """
-SELECT id, time, context, actions, chosen, probability, probabilities, gain, cost
-FROM lessons JOIN decisions USING (n) ORDER BY round
-"""
+LEARNT = """SELECT id, time, context, actions, chosen, probability, probabilities, cost
+FROM decisions WHERE round IS NOT NULL ORDER BY round"""
+RECORD = """INSERT INTO decisions
+(n, id, time, context, actions, chosen, probability, probabilities, after, round, cost, given)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1 - 1, ?1, ?9, 1)"""
 
 
-def write_dsjson(store: Store, path: str | os.PathLike[str]) -> int:
-    count = 0
+def write_dsjson(store: Store, path: str | os.PathLike[str]) -> None:
     with Path(path).open("w") as file:
-        for id, time, context, actions, chosen, probability, probabilities, gain, cost in store.rows(LEARNT):
-            round = [json.loads(context), json.loads(actions)]
-            ranking = sorted(range(len(round[1])), key=lambda place: place != chosen)
-            p = json.loads(probabilities) if gain is None else [float(place == chosen) for place in ranking]
-            event = {
-                "_label_cost": cost,
-                "_label_probability": probability,
-                "_label_Action": chosen + 1,
-                "_labelIndex": chosen,
-                "Version": "1",
-                "EventId": id,
-                "Timestamp": datetime.fromtimestamp(time, timezone.utc).isoformat(),
-                "a": [place + 1 for place in ranking],
-                "c": as_json(*round),
-                "p": [p[place] for place in ranking],
-                EXACT: round,
-            }
-            file.write(json.dumps(event) + "\n")
-            count += 1
-    return count
+        for id, time, context, actions, chosen, probability, p, cost in store.connection.execute(LEARNT):
+            round, p = (json.loads(context), json.loads(actions)), json.loads(p)
+            if abs(p[chosen] - probability) > 1e-6:  # the baseline's
+                p = [float(place == chosen) for place in range(len(p))]
+            ranking = sorted(range(len(p)), key=lambda place: place != chosen)
+            event = {"_label_cost": cost, "_label_probability": probability, "_label_Action": chosen + 1}
+            event |= {"_labelIndex": chosen, "Version": "1", "EventId": id}
+            event |= {"Timestamp": datetime.fromtimestamp(time, timezone.utc).isoformat()}
+            event |= {"a": [place + 1 for place in ranking], "p": [p[place] for place in ranking]}
+            file.write(json.dumps(event | {"c": as_json(*round), EXACT: round}) + "\n")
 
 
 def read_dsjson(store: Store, path: str | os.PathLike[str]) -> None:
-    """Records a decision and a lesson for each round with a cost."""
+    """Records a decision for each round with a cost, as learnt."""
     n, last = 0, 0.0
     with open_log(Path(path)) as log, store.transaction():
         for number, line in enumerate(log, 1):
@@ -61,33 +49,24 @@ def read_dsjson(store: Store, path: str | os.PathLike[str]) -> None:
                 if event.get("_skipLearn") or "_label_cost" not in event:
                     continue
                 context, actions = _round(event)
-                n, chosen = n + 1, int(event.get("_labelIndex", event["_label_Action"] - 1))
-                p = [0.0] * len(actions)
-                for action, probability in zip(event.get("a", []), event.get("p", []), strict=True):
-                    p[action - 1] = probability
+                p = dict(zip(event.get("a", []), event.get("p", []), strict=True))
+                every = json.dumps([p.get(number, 0.0) for number in range(1, len(actions) + 1)])
                 made = datetime.fromisoformat(event.get("Timestamp", "1970-01-01T00:00:00")[:19] + "+00:00")
-                last = max(last, made.timestamp())
-                names(actions)[chosen]
-                id, probability, cost = str(event.get("EventId", n)), event["_label_probability"], event["_label_cost"]
-                values = (n, id, last, json.dumps(context), json.dumps(actions), chosen, probability, json.dumps(p))
-                store.run("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", *values, n - 1)
-                store.run("INSERT INTO lessons VALUES (?, ?, ?, 1, NULL)", n, n, float(cost))
+                n, last = n + 1, max(last, made.timestamp())
+                values = n, str(event.get("EventId", n)), last, json.dumps(context), json.dumps(actions)
+                chosen, probability, cost = (event[f"_label{x}"] for x in ("Index", "_probability", "_cost"))
+                store.run(RECORD, *values, chosen, probability, every, finite(cost, "_label_cost"))
             except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
                 raise ValueError(f"{path}, line {number}: {type(error).__name__}: {error}") from error
 
 
 def _round(event: dict[str, Any]) -> tuple[Any, Any]:
-    if EXACT in event:
-        context, actions = event[EXACT]
-        return plain_context(context), plain_actions(actions)
-    shared, choices = event["c"], event["c"]["_multi"]
-    offered = []
-    for choice in choices:
+    context, offered = event.get(EXACT) or (dict(_leaves(event["c"])), list[Any]())
+    for choice in [] if EXACT in event else event["c"]["_multi"]:
         features = dict(_leaves(choice))
-        ids = [key for key in features if key.split(".")[-1] == "id"]
-        name = features.pop(ids[0]) if ids else json.dumps(features)
-        offered.append((name, features))
-    return plain_context(dict(_leaves(shared))), plain_actions(offered)
+        id = next((key for key in features if key.split(".")[-1] == "id"), None)
+        offered.append((features.pop(id) if id else json.dumps(features), features))
+    return plain_context(context), plain_actions(offered)
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -99,21 +78,17 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         for item in value:
             yield from _leaves(item, path)
-    elif isinstance(value, list) and not any(isinstance(item, str) for item in value):
-        yield path, np.array(value, float)
     else:
-        yield path, value
+        is_vector = isinstance(value, list) and not any(isinstance(item, str) for item in value)
+        yield path, np.array(value, float) if is_vector else value
 
 
 def compare(store: Store, flags: str, settings: dict[str, Any]) -> Comparison:
-    """The rounds as VW's text, with the features and the arguments of the bandit."""
+    """The rounds with the features and the arguments of the bandit."""
     words = [word for word in flags.split() if word not in ("--cb_explore_adf", "--opo_cmab", "--fastcb", "--adacb")]
     if "--opo_cmab" in flags.split() and "explorers" not in settings:
         settings = {"reference": "OPO-CMAB"} | settings
     with TemporaryDirectory(prefix="opo_cmab-") as folder:
-        path = Path(folder) / "log.txt"
-        with path.open("w") as file:
-            for _, _, context, actions, chosen, probability, _, _, cost in store.rows(LEARNT):
-                round = lines(json.loads(context), json.loads(actions))
-                file.write("\n".join([*labelled(round, chosen, cost, probability), "\n"]))
-        return compare_explorers(path, vw=" ".join(words), **settings)
+        log = Path(folder) / "log.json"
+        write_dsjson(store, log)
+        return compare_explorers(log, vw=" ".join(words), **settings)

@@ -1,99 +1,91 @@
-"""The model of a bandit: a Workspace, and how many lessons it has learnt."""
+"""The model of a bandit: a Workspace, and how many rounds it has learnt."""
 
 from __future__ import annotations
 
 import json
-import math
-import time
 import warnings
-from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..explanation import Explanation, explain
+import numpy as np
+from numpy.typing import NDArray
+
+from ..explanation import explain
 from .features import labelled, lines
 from .store import BanditError, Store
 
-__all__ = ["Model"]
-
-SHARE = 100  # a model is saved after learning for this many times as long as saving it takes,
-FEWEST = 1000  # and this many lessons
-ALL = 1 << 62
-PART = 1000  # lessons that are read at a time
-SAVED = "SELECT rounds FROM models WHERE rounds <= ? ORDER BY rounds DESC"
-LESSONS = """
-SELECT round, context, actions, chosen, cost, probability FROM lessons JOIN decisions USING (n)
-WHERE round > ? AND round <= ? ORDER BY round LIMIT ?
-"""
+EVERY, ALL = 1000, 1 << 62  # rounds: after so many a model is saved; more than there are
+SAVED = "SELECT rounds, bytes FROM models WHERE rounds <= ? ORDER BY rounds DESC"
+FORMER = "DELETE FROM models WHERE rounds NOT IN (SELECT rounds FROM models ORDER BY rounds DESC LIMIT 2)"
+ROUNDS = """SELECT round, context, actions, chosen, cost, probability FROM decisions
+WHERE round > ? AND round <= ? ORDER BY round LIMIT 1000"""
 
 
 class Model:
-    """Learns lessons in their order. The same lessons give the same model, wherever it was saved in between."""
+    """Learns rounds in their order. The same rounds give the same model, wherever it was saved in between."""
 
     def __init__(self, flags: str, rounds: int = 0, saved: bytes = b"") -> None:
         from vowpalwabbit import Workspace  # here, so that importing the package stays quick
 
-        self.flags = flags
-        self.rounds = self.saved_rounds = rounds  #: learnt
-        self._seconds = self._seconds_of_save = 0.0
+        self.rounds = self._saved_rounds = rounds  #: learnt
+        self.is_sure = True  #: that they are learnt once: not after an interrupt
         with TemporaryDirectory(prefix="opo_cmab-") as folder:
             file = Path(folder) / "model"
             file.write_bytes(saved)
-            self._workspace = Workspace(f"{f'-i {file} ' if saved else ''}{flags} --quiet")
+            try:
+                self._workspace = Workspace(f"{f'-i {file} ' if saved else ''}{flags} --quiet")
+            except RuntimeError as error:
+                raise ValueError(f"VW cannot use {flags!r}: {error}") from error
 
     @classmethod
     def restore(cls, store: Store, flags: str, rounds: int = ALL) -> Model:
-        """The model after so many lessons: from the newest saved one, and the lessons after it."""
-        model = None
-        for (number,) in store.run(SAVED, rounds):
+        """The model after so many rounds: from the newest saved one, and the rounds after it."""
+        for number, saved in store.run(SAVED, rounds):
             try:
-                model = cls(flags, number, *store.run("SELECT bytes FROM models WHERE rounds = ?", number)[0])
+                model = cls(flags, number, saved)
                 break
-            except RuntimeError as error:
-                text = f"{store.path}: the model of round {number} does not load, and is learnt again: {error}"
-                warnings.warn(text, stacklevel=2)
-        model = model or cls(flags)
+            except ValueError as error:
+                warnings.warn(f"{store.path}: a model does not load, and is learnt again: {error}", stacklevel=2)
+        else:
+            model = cls(flags)
         model.catch_up(store, rounds)
         return model
 
     def catch_up(self, store: Store, rounds: int = ALL) -> None:
         """Learns what is recorded and not learnt."""
-        is_more = True
-        while is_more:
-            found = store.run(LESSONS, self.rounds, rounds, PART)
-            is_more = len(found) == PART
+        self.is_sure = False
+        while found := store.run(ROUNDS, self.rounds, rounds):
             for number, context, actions, chosen, cost, probability in found:
-                start = time.perf_counter()
                 round = lines(json.loads(context), json.loads(actions))
                 self._workspace.learn(labelled(round, chosen, cost, probability))
-                self._seconds += time.perf_counter() - start
                 self.rounds = number
+        self.is_sure = True
 
-    def predict(self, round: Sequence[str]) -> list[float]:
+    def predict(self, round: list[str]) -> list[float]:
         """Probabilities, in the order of the actions."""
-        probabilities: list[float] = self._workspace.predict(list(round))
-        total = math.fsum(probabilities)
-        if not 0 < total < math.inf:
+        probabilities: list[float] = self._workspace.predict(round)
+        total = sum(probabilities)
+        if not 0 < total < np.inf:
             raise BanditError("the model has diverged, it has no probabilities: make a new file with other flags")
         return [p / total for p in probabilities]
 
-    def explain(self, round: Sequence[str]) -> Explanation:
-        return explain(self._workspace, list(round))
+    def costs(self, round: list[str]) -> NDArray[np.float64]:
+        """Predicted; nan before two different costs were learnt, and of explorers other than --opo_cmab."""
+        with suppress(RuntimeError, IndexError):
+            return np.asarray(explain(self._workspace, round).cost[-1])
+        return np.full(len(round) - 1, np.nan)
 
-    def save(self, store: Store, fewest: int = 1, share: float = 0) -> None:
-        """Into the file, if so much is new. If it cannot be saved nothing is lost: the lessons are recorded."""
-        if self.rounds < self.saved_rounds + fewest or self._seconds < share * self._seconds_of_save:
+    def save(self, store: Store, every: int) -> None:
+        """Into the file, if so many rounds are new. If it cannot be saved nothing is lost: the rounds are recorded."""
+        if not self.is_sure or self.rounds < self._saved_rounds + every:
             return
-        start = time.perf_counter()
         try:
-            with TemporaryDirectory(prefix="opo_cmab-") as folder:
+            with TemporaryDirectory(prefix="opo_cmab-") as folder, store.transaction():
                 file = Path(folder) / "model"
                 self._workspace.save(str(file))
-                store.keep_model(self.rounds, file.read_bytes())
-            self.saved_rounds = self.rounds
+                store.run("INSERT OR REPLACE INTO models VALUES (?, ?)", self.rounds, file.read_bytes())
+                store.run(FORMER)
         except (OSError, RuntimeError) as error:
             warnings.warn(f"the model is not saved, it will be learnt again from the file: {error}", stacklevel=3)
-        self._seconds, self._seconds_of_save = 0.0, time.perf_counter() - start
-
-    def close(self) -> None:
-        self._workspace.finish()
+        self._saved_rounds = self.rounds

@@ -1,63 +1,47 @@
-"""The file of a bandit: decisions, what was learnt from them and in which order, and the model now and then.
+"""The file of a bandit: decisions with what was learnt from them, and the model now and then.
 
-One SQLite database in write-ahead mode, one writer. A lesson is one decision with its cost; lessons are numbered in the
-order in which they are learnt. The file holds the last two models, each written in one transaction with the number of
-lessons behind it: whatever a process was doing when it was killed, the newest model and the lessons after it are there.
+One SQLite database in write-ahead mode, one writer. Rounds are numbered in the order in which they are learnt. The file
+holds the last two models, each written in one transaction with the number of rounds behind it: whatever a process was
+doing when it was killed, the newest model and the rounds after it are there.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-__all__ = ["BanditError", "Store"]
-
-APPLICATION, FORMAT = 0x6F706F62, 1  # in the file's header: "opob"
-SCHEMA = f"""
+APPLICATION = 0x6F706F31  # in the file's header: "opo" and the version of the format
+SCHEMA = f"""BEGIN IMMEDIATE;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE decisions (
-  n INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  time REAL NOT NULL,             -- seconds since 1970, never decreasing
-  context TEXT NOT NULL,          -- JSON
-  actions TEXT NOT NULL,          -- JSON: names, or pairs of a name and its features
-  chosen INTEGER NOT NULL,        -- its place among the actions
-  probability REAL NOT NULL,      -- with which it was drawn
-  probabilities TEXT NOT NULL,    -- JSON: the bandit's, of all actions
-  rounds INTEGER NOT NULL,        -- learnt from, at that time
-  gain REAL                       -- of the apprentice: what it expected to gain over the baseline
+  n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,  -- seconds since 1970, never decreasing
+  context TEXT NOT NULL, actions TEXT NOT NULL,    -- JSON; an action is a pair of a name and its features
+  chosen INTEGER NOT NULL CHECK (typeof(chosen) = 'integer' AND chosen BETWEEN 0 AND json_array_length(actions) - 1),
+  probability REAL NOT NULL CHECK (probability > 0 AND probability <= 1),  -- with which it was drawn
+  probabilities TEXT NOT NULL, gain REAL,          -- the bandit's; what an apprentice expected to gain
+  after INTEGER NOT NULL,                          -- rounds learnt from, at that time
+  round INTEGER, cost REAL CHECK ((cost IS NULL) = (round IS NULL)),   -- none while it waits
+  given INTEGER, late REAL                         -- 0: nobody gave a reward in time; a cost that came after that
 );
-CREATE TABLE lessons (
-  round INTEGER PRIMARY KEY,      -- in the order in which they are learnt
-  n INTEGER NOT NULL UNIQUE,
-  cost REAL NOT NULL,
-  given INTEGER NOT NULL,         -- 0: nobody gave a reward in time
-  late REAL                       -- a cost that came after that
-);
-CREATE TABLE waiting (n INTEGER PRIMARY KEY);  -- decisions without a lesson
-CREATE TRIGGER decided AFTER INSERT ON decisions BEGIN INSERT INTO waiting VALUES (new.n); END;
-CREATE TRIGGER learnt AFTER INSERT ON lessons BEGIN DELETE FROM waiting WHERE n = new.n; END;
+CREATE INDEX waiting ON decisions (n) WHERE round IS NULL;
+CREATE INDEX learnt ON decisions (round, cost, given, late);
 CREATE TABLE models (rounds INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {FORMAT};
-"""
-FORMER_MODELS = "DELETE FROM models WHERE rounds NOT IN (SELECT rounds FROM models ORDER BY rounds DESC LIMIT 2)"
-NOT_OURS = "the file is not a bandit's. Choose another path"
-NO_ROOM = "nothing was recorded. Make room and try again"
+PRAGMA application_id = {APPLICATION}; COMMIT;"""
+PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216;"
+NOT_OURS = "the file is not a bandit's of this version. Choose another path"
 ADVICE = {  # by words of SQLite's errors
-    "full": f"the disk is full: {NO_ROOM}",
-    "disk I/O": f"the disk refuses (full, over quota or broken): {NO_ROOM}",
-    "readonly": "the file cannot be written: give this process the right to write it, or open it with read_only=True",
-    "unable to open": "the file cannot be opened: check that its folder exists and that this process may write there",
+    "full": "the disk is full: nothing was recorded. Make room and try again",
+    "disk I/O": "the disk refuses (full, over quota or broken, a folder): nothing was recorded. Try again",
+    "readonly": "read_only=True, or this process has not the right to write: send decisions and rewards to the writer",
+    "unable": "there is no such file, or it cannot be opened: check that its folder exists and that you may write",
     "not a database": NOT_OURS,
+    "closed": "the bandit is closed: open it again",
     "malformed": "the file is damaged: restore a copy",
-    "locked": "another process is writing to the file and does not finish. Try again",
 }
 
 
@@ -68,87 +52,64 @@ class BanditError(RuntimeError):
 class Store:
     """SQLite's connection to the file of a bandit, and for a writer the lock that keeps others from writing."""
 
-    def __init__(self, path: str | os.PathLike[str], read_only: bool = False, synchronous: str = "NORMAL") -> None:
-        self.path = Path(path)
-        if self.path.is_dir() or (read_only and not self.path.is_file()):
-            raise BanditError(f"{path}: there is no such file. Give the path of a file; a writer makes it")
-        self._lock = None if read_only else self._take_lock()
-        self._connection: sqlite3.Connection | None = None
+    def __init__(self, path: str | os.PathLike[str], read_only: bool = False) -> None:
+        self.path, self._exits = Path(path), ExitStack()
         try:
-            with self._explained():
-                self._open(read_only, synchronous)
+            if not read_only:
+                self._take_lock()
+            self.connection = self._connect(path, "ro" if read_only else "rwc")
+            [(id, tables)] = self.run("SELECT *, (SELECT count(*) FROM sqlite_master) FROM pragma_application_id")
+            if id != APPLICATION and (tables or read_only):
+                raise BanditError(f"{path}: {NOT_OURS}")
+            if not read_only:
+                with self._explained():
+                    self.connection.executescript(PRAGMAS + ("" if tables else SCHEMA))
+                self.keep(writer=f"process {os.getpid()} on {socket.gethostname()}")  # may we write?
         except BaseException:
             self.close()
             raise
 
-    def _take_lock(self) -> IO[str]:
-        """Held through flock, which the system gives back when the process ends, however it ends."""
-        try:
-            lock = Path(f"{self.path}-lock").open("a+")  # noqa: SIM115  held until close
-        except OSError as error:
-            raise BanditError(f"{self.path}: {ADVICE['unable to open']} ({error.strerror})") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with lock:
-                lock.seek(0)
-                raise BanditError(
-                    f"{self.path} is open for writing in {lock.read() or 'another process'}. One process writes: send "
-                    "decisions and rewards there, or read with read_only=True"
-                ) from None
-        with suppress(OSError):  # a full disk: only the name of the holder is missing
-            lock.truncate(0)
-            print(f"process {os.getpid()} on {socket.gethostname()}", end="", file=lock, flush=True)
-        return lock
+    def _connect(self, path: str | os.PathLike[str], mode: str) -> sqlite3.Connection:
+        uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
+        with self._explained():
+            connection = sqlite3.connect(uri, 10, uri=True, isolation_level=None, check_same_thread=False)
+            return self._exits.enter_context(closing(connection))
 
-    def _open(self, read_only: bool, synchronous: str) -> None:
-        uri = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-        options: dict[str, Any] = {"isolation_level": None, "check_same_thread": False, "timeout": 10}
-        self._connection = sqlite3.connect(uri, uri=True, **options)
-        [(application, version, tables)] = self.run(
-            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
-            "FROM pragma_application_id, pragma_user_version"
-        )
-        if application != APPLICATION and (tables or read_only):
-            raise BanditError(f"{self.path}: {NOT_OURS}")
-        if tables and version != FORMAT:
-            raise BanditError(f"{self.path} has format {version}, not {FORMAT}: open it with the version that made it")
-        if not read_only:
-            self._connection.executescript(
-                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA journal_size_limit = {1 << 24};"
-                + ("" if tables else f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
-            )
-            self.keep(writer=os.getpid())  # may we write?
+    def _take_lock(self) -> None:
+        """Another database, locked for good: the system gives it back when the process ends, however it ends."""
+        lock = self._connect(f"{self.path}-lock", "rwc")
+        try:
+            lock.executescript("PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            with closing(Store(self.path, read_only=True)) as store:
+                holder = f"{self.path} is open for writing in {store.settings()['writer']}. One process writes"
+                raise BanditError(f"{holder}: send what it is to learn there, or read with read_only=True") from error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            if self._connection is not None:
-                self._connection.rollback()
-            advice = next((advice for words, advice in ADVICE.items() if words in str(error)), str(error))
-            raise BanditError(f"{self.path}: {advice}") from error
-
-    @property
-    def is_open(self) -> bool:
-        return self._connection is not None
-
-    @property
-    def connection(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise BanditError(f"{self.path} is closed: open it again")
-        return self._connection
+            advice = [advice for words, advice in ADVICE.items() if words in str(error)]
+            raise BanditError(f"{self.path}: {': '.join([*advice, str(error)])}") from error
 
     def run(self, sql: str, *values: Any) -> list[Any]:
         """One statement: a transaction of its own, unless there is one."""
         with self._explained():
             return self.connection.execute(sql, values).fetchall()
 
-    def rows(self, sql: str) -> Iterator[Any]:
-        """One after the other, for many."""
-        with self._explained():
-            yield from self.connection.execute(sql)
+    def settings(self) -> dict[str, Any]:
+        return dict(self.run("SELECT name, value FROM settings"))
+
+    def keep(self, **settings: Any) -> None:
+        for setting in settings.items():
+            self.run("INSERT OR REPLACE INTO settings VALUES (?, ?)", *setting)
+
+    def find(self, columns: str, id: Any) -> Any:
+        found = self.run(f"SELECT {columns} FROM decisions WHERE id = ?", str(id))
+        if not found:
+            raise KeyError(f"{self.path} has no decision with the id {id!r}: give the id of a Decision")
+        return found[0]
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -157,30 +118,5 @@ class Store:
             self.connection.execute("BEGIN IMMEDIATE")
             yield
 
-    def setting(self, name: str) -> Any:
-        found = self.run("SELECT value FROM settings WHERE name = ?", name)
-        return found[0][0] if found else None
-
-    def keep(self, **settings: Any) -> None:
-        with self.transaction():
-            for item in settings.items():
-                self.run("INSERT OR REPLACE INTO settings VALUES (?, ?)", *item)
-
-    def keep_model(self, rounds: int, model: bytes) -> None:
-        """The file keeps this one and the one before it."""
-        with self.transaction():
-            self.run("INSERT OR REPLACE INTO models VALUES (?, ?)", rounds, model)
-            self.run(FORMER_MODELS)
-
     def close(self) -> None:
-        """Once more does nothing."""
-        for held in (self._connection, self._lock):
-            if held is not None:
-                held.close()
-        self._connection = self._lock = None
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self._exits.close()
