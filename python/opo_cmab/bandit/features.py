@@ -22,7 +22,7 @@ Action = tuple[Any, Plain]  # its name and its features
 
 
 def finite(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not abs(float(value)) <= LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not abs(value) <= LARGEST:  # type: ignore[operator]
         raise ValueError(f"{what} must be a finite number: {value!r}")
     return float(value)
 

@@ -20,9 +20,8 @@ from .store import Store
 EXACT = "opo_cmab"  # the key of what VW and others leave alone
 LEARNT = """SELECT id, time, context, actions, chosen, probability, probabilities, cost
 FROM decisions WHERE round IS NOT NULL ORDER BY round"""
-RECORD = """INSERT INTO decisions
-(n, id, time, context, actions, chosen, probability, probabilities, after, round, cost, given)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1 - 1, ?1, ?9, 1)"""
+RECORD = """INSERT INTO decisions (n, id, time, context, actions, chosen, probability, probabilities, after, round, cost,
+given) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1 - 1, ?1, ?9, 1)"""
 
 
 def write_dsjson(store: Store, path: str | os.PathLike[str]) -> None:
@@ -61,23 +60,23 @@ def read_dsjson(store: Store, path: str | os.PathLike[str]) -> None:
 
 
 def _round(event: dict[str, Any]) -> tuple[Any, Any]:
-    context, offered = event.get(EXACT) or (dict(_leaves(event["c"])), list[Any]())
+    context, offered = event.get(EXACT) or (dict(leaves(event["c"])), list[Any]())
     for choice in [] if EXACT in event else event["c"]["_multi"]:
-        features = dict(_leaves(choice))
+        features = dict(leaves(choice))
         id = next((key for key in features if key.split(".")[-1] == "id"), None)
         offered.append((features.pop(id) if id else json.dumps(features), features))
     return plain_context(context), plain_actions(offered)
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """The features of an object as VW reads it: at any depth, without keys that start with _."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if not key.startswith("_"):
-                yield from _leaves(inner, f"{path}.{key}" if path else key)
+                yield from leaves(inner, f"{path}.{key}" if path else key)
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         for item in value:
-            yield from _leaves(item, path)
+            yield from leaves(item, path)
     else:
         is_vector = isinstance(value, list) and not any(isinstance(item, str) for item in value)
         yield path, np.array(value, float) if is_vector else value

@@ -32,7 +32,9 @@ REFUSED = re.compile(r"(?:^|\s)(-[cdfipt]|--(data|testonly|daemon|cache|dsjson|c
 DECISION = """INSERT INTO decisions (id, time, context, actions, after, n, chosen, probability, probabilities, gain)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING n"""
 ROUND = "UPDATE decisions SET round = (SELECT ifnull(max(round), 0) + 1 FROM decisions), cost = ?, given = ? WHERE n=?"
-OLDEST = "SELECT n FROM (SELECT n, time FROM decisions WHERE round IS NULL ORDER BY n LIMIT 2) WHERE time <= ?"
+AWAY = 1e11  # the time of a decision that nobody has seen yet (opo_cmab.serve) is later than this
+LATEST = "SELECT time FROM decisions WHERE time < ? ORDER BY n DESC LIMIT 1"
+OLDEST = "SELECT n FROM decisions WHERE round IS NULL AND time <= ? ORDER BY time LIMIT 2"
 STATUS = """SELECT json_object('decisions', count(*), 'rewarded', count(*) FILTER (WHERE given), 'waiting',
 count(*) - count(round), 'rounds', count(round), 'late', count(late), 'mean_reward', avg(-cost)) FROM decisions"""
 APPRENTICE = """SELECT json_object('agrees', avg(json_extract(probabilities, '$[' || chosen || ']')), 'expected_gain',
@@ -98,7 +100,7 @@ class Bandit(AbstractContextManager["Bandit"]):
             self.flags, self._seed = settings["flags"], settings["seed"]
             self._baseline = None if "on" in settings else baseline
             self._model = Model.restore(self._store, self.flags)
-            [(last,)] = self._store.run("SELECT time FROM decisions ORDER BY n DESC LIMIT 1") or [(0.0,)]
+            [(last,)] = self._store.run(LATEST, AWAY) or [(0.0,)]
             self._ahead = max(time.time(), last) - time.monotonic()  # time never goes back, nor jumps while it is open
             if not read_only:
                 self._store.keep(**settings)

@@ -19,7 +19,7 @@ APPLICATION = 0x6F706F31  # in the file's header: "opo" and the version of the f
 SCHEMA = f"""BEGIN IMMEDIATE;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE decisions (
-  n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,  -- seconds since 1970, never decreasing
+  n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,  -- seconds since 1970; see AWAY
   context TEXT NOT NULL, actions TEXT NOT NULL,    -- JSON; an action is a pair of a name and its features
   chosen INTEGER NOT NULL CHECK (typeof(chosen) = 'integer' AND chosen BETWEEN 0 AND json_array_length(actions) - 1),
   probability REAL NOT NULL CHECK (probability > 0 AND probability <= 1),  -- with which it was drawn
@@ -28,7 +28,7 @@ CREATE TABLE decisions (
   round INTEGER, cost REAL CHECK ((cost IS NULL) = (round IS NULL)),   -- none while it waits
   given INTEGER, late REAL                         -- 0: nobody gave a reward in time; a cost that came after that
 );
-CREATE INDEX waiting ON decisions (n) WHERE round IS NULL;
+CREATE INDEX waiting ON decisions (time) WHERE round IS NULL;
 CREATE INDEX learnt ON decisions (round, cost, given, late);
 CREATE TABLE models (rounds INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
 PRAGMA application_id = {APPLICATION}; COMMIT;"""
