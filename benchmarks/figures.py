@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks import bandit, regression, speed
+from benchmarks import bandit, regression, serve, speed
 from benchmarks.comparison import plots, tables
 from benchmarks.online import report as online
 from benchmarks.online.explorers import MAPPED_EXPLORERS, OURS, PEERS, VW_EXPLORERS
@@ -234,6 +234,11 @@ def bandit_table() -> list[str]:
     return bandit.table(read("bandit").dropna(subset="threads").to_dict("records"))
 
 
+def serve_table() -> list[str]:
+    """What a round over HTTP costs."""
+    return serve.table(read("serve").to_dict("records"))
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
     "online": online_table,
     "choice": choice_table,
@@ -243,6 +248,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "bakeoff": bakeoff_table,
     "regression": regression_table,
     "bandit": bandit_table,
+    "serve": serve_table,
 }
 
 

@@ -12,6 +12,7 @@ DOCS = ROOT / "docs"
 ELSEWHERE = {"compare.md", "production.md"}  # run in tests of their own
 PRINTED = {
     "bandit.md": ["politics True\n1\nTrue False\npolitics True True\n"],
+    "from-personalizer.md": ["400\n"],
     "from-squarecb.md": ["200 True\n"],
     "python.md": [
         "--cb_explore_adf --opo_cmab --epsilon 0.05 --opo_scale 1\n",

@@ -167,7 +167,8 @@ def test_the_report_in_a_real_browser(client, tmp_path):
         client.post(f"/personalizer/v1.0/events/{id}/reward", json={"value": n % 2})
     script = """<script>addEventListener("load", () => {
       const lines = [...document.querySelectorAll("polyline")].map((l) => l.getBoundingClientRect().width)
-      document.body.innerHTML += `<pre id="found">${JSON.stringify([lines, document.querySelectorAll("tr").length])}</pre>`
+      const found = JSON.stringify([lines, document.querySelectorAll("tr").length])
+      document.body.innerHTML += `<pre id="found">${found}</pre>`
     })</script>"""
     lines, rows = look(client.get("/").text, script, tmp_path)
     assert len(lines) == 5

@@ -1,7 +1,4 @@
-"""A bandit over HTTP, for clients of Azure Personalizer and others. docs/from-personalizer.md is the guide.
-
-OPO_CMAB_KEY=... python -m opo_cmab.serve articles.db --port 8080
-"""
+"""A bandit over HTTP, for clients of Azure Personalizer and others. docs/from-personalizer.md is the guide."""
 
 from __future__ import annotations
 
@@ -78,8 +75,8 @@ class Guard:
     """Before everything else: who asks, how often, and how long it took."""
 
     def __init__(self, app: ASGIApp, key: str | None, rate: float, metrics: Metrics | None) -> None:
-        self.app, self.key, self.rate, self.metrics = app, key, rate, metrics
-        self._left, self._at = rate, time.monotonic()  # a bucket of tokens
+        self.app, self.key, self.rate, self.metrics = app, key, max(rate, 1), metrics
+        self._left, self._at = self.rate, time.monotonic()  # a bucket of tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -99,12 +96,10 @@ class Guard:
                 self.metrics.note(scope["path"], status, time.perf_counter() - start)
 
     def _refused(self, request: Request) -> Response | None:
-        if request.url.path == "/health":
+        if request.scope["path"] == "/health":
             return None
-        host = request.headers.get("host", "")
-        if self.key is None and not _is_loopback(
-            host.rpartition(":")[0] or host
-        ):  # a page that was led here by its name
+        host = request.headers.get("host", "")  # of a page that was led here by its name
+        if self.key is None and not _is_loopback(host.rpartition(":")[0] or host):
             return _problem(400, "without a key only localhost is served")
         if self.key is not None and not hmac.compare_digest(_given(request).encode(), self.key.encode()):
             challenge = {"WWW-Authenticate": 'Basic realm="opo_cmab", charset="UTF-8"'}
@@ -139,9 +134,7 @@ class Metrics:
         from prometheus_client import CollectorRegistry, Gauge, Histogram
 
         self.registry = CollectorRegistry()
-        self._seconds = Histogram(
-            "opo_cmab_request_seconds", "by call and status", ["call", "status"], registry=self.registry
-        )
+        self._seconds = Histogram("opo_cmab_request_seconds", "of calls", ["call", "status"], registry=self.registry)
         self._gauge = Gauge("opo_cmab_bandit", "what the bandit says about itself", ["what"], registry=self.registry)
 
     def note(self, path: str, status: int, seconds: float) -> None:
@@ -286,12 +279,7 @@ def _action(given: Any) -> tuple[str, dict[str, Any]]:
 
 
 def application(
-    bandit: Bandit,
-    key: str | None = None,
-    *,
-    rate: float = math.inf,
-    most_actions: int = 100,
-    most_bytes: int = 1 << 20,
+    bandit: Bandit, key: str | None = None, rate: float = math.inf, most_actions: int = 100, most_bytes: int = 1 << 20
 ) -> Guard:
     """An ASGI application. It does not close the bandit.
 
@@ -348,17 +336,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn ends the calls, then raises the signal again
     with closing(bandit), suppress(KeyboardInterrupt):
         limits = {name: getattr(given, name) for name in ("rate", "most_actions", "most_bytes")}
-        config = uvicorn.Config(
-            application(bandit, key, **limits),
-            given.host,
-            given.port,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=60,
-            timeout_graceful_shutdown=10,
-            limit_concurrency=given.most_clients,
-        )
+        quiet: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False}
+        times = {"timeout_keep_alive": 60, "timeout_graceful_shutdown": 10, "limit_concurrency": given.most_clients}
+        config = uvicorn.Config(application(bandit, key, **limits), given.host, given.port, **quiet, **times)
         with closing(config.bind_socket()) as listening:
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each answer takes 40 ms
             listening.listen(config.backlog)

@@ -20,8 +20,8 @@ from .store import Store
 EXACT = "opo_cmab"  # the key of what VW and others leave alone
 LEARNT = """SELECT id, time, context, actions, chosen, probability, probabilities, cost
 FROM decisions WHERE round IS NOT NULL ORDER BY round"""
-RECORD = """INSERT INTO decisions (n, id, time, context, actions, chosen, probability, probabilities, after, round, cost,
-given) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1 - 1, ?1, ?9, 1)"""
+RECORD = """INSERT INTO decisions (n, id, time, context, actions, chosen, probability, probabilities, after, round,
+cost, given) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1 - 1, ?1, ?9, 1)"""
 
 
 def write_dsjson(store: Store, path: str | os.PathLike[str]) -> None:
