@@ -121,6 +121,7 @@ def test_features_are_named_as_in_an_imported_log(client, bandit, tmp_path):
 def test_a_deferred_decision_waits_for_no_reward_until_it_is_activated(client, bandit, monkeypatch):
     now = time.monotonic()
     ids = [client.post(RANK, json=request(deferActivation=n > 0)).json()["eventId"] for n in range(3)]
+    assert client.post(f"/personalizer/v1.0/events/{ids[1]}/reward", json={"value": "1"}).status_code == 400
 
     def rounds(later):
         monkeypatch.setattr(time, "monotonic", lambda: now + later)
@@ -147,6 +148,7 @@ def test_an_apprentice_plays_the_first_action(tmp_path):
     with running(tmp_path / "b", "--apprentice") as (address, _):
         answers = [requests.post(address + RANK, json=request(), headers=HEAD).json() for _ in range(5)]
         assert {answer["rewardActionId"] for answer in answers} == {"tea"}
+        assert [action["probability"] for action in answers[0]["ranking"]] == [1, 0, 0]
         assert "agrees" in requests.get(f"{address}/status", headers=HEAD).json()
 
 
@@ -187,6 +189,7 @@ BAD_BODIES = {
     "huge": (b'{"x": "' + b"x" * (1 << 20) + b'"}', 413, "longer than 1048576 bytes"),
     "not UTF-8": (b'{"actions": [{"id": "\xff"}]}', 400, "decode"),
     "half a character": (b'{"actions": [{"id": "\\ud800"}]}', 400, "surrogates"),
+    "a long message": (json.dumps(request(excludedActions=[{"x" * 9000: 1}])).encode(), 400, "ids of actions"),
     "a list": (b"[]", 400, "must be an object"),
     "no actions": (b"{}", 400, "there is no action"),
     "actions of a wrong type": (b'{"actions": "tea"}', 400, "actions must be a list"),

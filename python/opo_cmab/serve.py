@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from .bandit import Bandit, BanditError
+from .bandit.features import finite
 from .bandit.logs import leaves
 from .bandit.session import AWAY
 
@@ -42,17 +43,14 @@ __all__ = ["application", "main"]
 VERSIONS = "/personalizer", "/personalizer/v1.0", "/personalizer/v1.1-preview.{preview:int}"  # the first: api-version=
 CODES = {400: "BadRequest", 404: "ResourceNotFound", 500: "InternalServerError"}
 LONGEST = 256  # characters of an event's id, as in Personalizer, and of a feature's name
-SAFE = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-}
+SAFE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'", "Cache-Control": "no-store"}
 
 
 def _problem(status: int, message: str, **headers: str) -> Response:
     """An error as Personalizer writes it."""
     code = CODES.get(status) or HTTPStatus(status).phrase.title().replace(" ", "").replace("-", "")
-    return JSONResponse({"error": {"code": code, "message": message}}, status, {"Cache-Control": "no-store"} | headers)
+    told = {"error": {"code": code, "message": message[:500]}}
+    return JSONResponse(told, status, {"Cache-Control": "no-store"} | headers)
 
 
 async def _explained(_: Request, error: Exception) -> Response:
@@ -118,7 +116,7 @@ def _given(request: Request) -> str:
         kind, _, value = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "basic":
             return base64.b64decode(value).decode().partition(":")[2]
-    return request.headers.get("ocp-apim-subscription-key", "")
+    return str(request.headers.get("ocp-apim-subscription-key", ""))
 
 
 def _is_loopback(host: str) -> bool:
@@ -189,20 +187,19 @@ class Service:
         decision = self.bandit.choose(context, actions, exclude=set(excluded) & set(names), ids=id)
         if is_deferred:
             self._set_time(decision.id, AWAY + decision.time.timestamp())
-        rest = [pair for pair in decision.ranking if pair[0] != decision.action]
-        left = iter([(decision.action, dict(decision.ranking)[decision.action]), *rest])
+        others = 0.0 if decision.probability == 1 else 1.0  # an apprentice's are those of the baseline
+        rest = [(name, others * p) for name, p in decision.ranking if name != decision.action]
+        left = iter([(decision.action, decision.probability), *rest])
         ranking = [(name, 0.0) if name in excluded else next(left) for name in names]  # excluded ones keep their place
         answer = {"ranking": [{"id": name, "probability": p} for name, p in ranking]}
         return JSONResponse(answer | {"eventId": decision.id, "rewardActionId": decision.action}, 201)
 
     async def reward(self, request: Request) -> Response:
         body = await self._object(request)
-        if "value" not in body:
-            raise ValueError("value: give the reward")
-        id = request.path_params["id"]
+        id, value = request.path_params["id"], finite(body.get("value"), "the reward, value,")
         self._set_time(id)
         try:
-            self.bandit.reward(id, body["value"])
+            self.bandit.reward(id, value)
         except ValueError as error:
             if "already has" not in str(error):
                 raise  # a second reward of another value is answered as Personalizer did: the first one counts
