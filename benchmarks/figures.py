@@ -30,20 +30,7 @@ MARKED = re.compile(r"(<!-- figures:([\w-]+) -->\n)(.*?)(<!-- /figures -->)", re
 MARKER = re.compile(r"<!-- (?:figures:[\w-]+|/figures) -->")
 # The explorers of the table, beside our OPOLearner and the best peer.
 EXPLORERS = (OURS, "FastCB", "AdaCB", "SquareCB, mapped", "SquareCB", "bag", "RegCB-opt", "epsilon-greedy")
-# The explorers that the README recommends, and when; OPOLearner and the best peer are added.
-CHOICES = {
-    OURS: "unless one of the rows below applies",
-    "FastCB": "a decision must be as fast as SquareCB's",
-    "SquareCB, mapped": "for comparison: SquareCB with our scaling of costs",
-    "SquareCB": "the learner is not linear (`--nn`, `--boosting`), or has `--l1` or `--l2`",
-    "bag": "heavy-tailed costs with means of about 1 to 5",
-    "epsilon-greedy": "VW's default, for comparison",
-}
 LEARNER = "OPOLearner"
-LEARNER_CHOICE = (
-    "items known by dense features, and Python is fast enough: an exact regression learns more from a round"
-)
-PEER_CHOICE = "the best peer in Python, for comparison"
 # What a user would call the problems of each family.
 PROBLEMS = {
     "certain": "clicks are certain, few contexts",
@@ -128,27 +115,15 @@ def online_table() -> list[str]:
     return markdown(columns, rows, left=2)
 
 
-def choice_table() -> list[str]:
-    """When to use which explorer, with the figures of online_table."""
-    found = read("online").set_index("explorer")
-    names = [name for name in (*CHOICES, LEARNER, best_peer(found)) if name in found.index]
-    found = found.loc[names]
-    of_vw = [name in CHOICES for name in names]
-    losses = losses_of("bakeoff").mean().reindex(names)
-    in_bold = [_lowest_in_bold(column.tolist(), of_vw) for column in (found["mean"], losses)]
+def default_table() -> list[str]:
+    """Our explorers on least squares beside those on gd: regret shares by group of families, and loss."""
+    found = read("default").set_index("explorer")
+    names = {"sixteen": "16 kinds", "wide": "6 new kinds", "real": "4 real ones", "bakeoff": "mean loss"}
+    cells = [_lowest_in_bold(found[column].tolist(), [True] * len(found)) for column in names]
     rows = [
-        [
-            str(row.Index),
-            flags_of(str(row.Index)),
-            (CHOICES | {LEARNER: LEARNER_CHOICE}).get(str(row.Index), PEER_CHOICE),
-            share,
-            "" if row.Index == OURS else f"{row.difference:+.3f} ± {row.half_width:.3f}",
-            loss,
-        ]
-        for row, share, loss in zip(found.itertuples(), *in_bold, strict=True)
+        [name, f"`{flags}`", *values] for name, flags, *values in zip(found.index, found["flags"], *cells, strict=True)
     ]
-    columns = ["explorer", "flags", "use it when", "regret share", f"minus {OURS}", "mean loss"]
-    return markdown(columns, rows, left=3)
+    return markdown(["explorer", "flags", *names.values()], rows, left=2)
 
 
 def families_table() -> list[str]:
@@ -241,7 +216,7 @@ def serve_table() -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "online": online_table,
-    "choice": choice_table,
+    "default": default_table,
     "families": families_table,
     "cost": cost_table,
     "cost-in-short": cost_in_short,

@@ -50,7 +50,8 @@ class Explorer:
         return self.range.low + self.range.newcomer_loss(self.range.start) * self.range.width
 
     def losses(self, actions):
-        cost = [self.model.predict(*self.arrays(features), self.initial) for features in actions]
+        known = [self.arrays(features) for features in actions]
+        cost = [self.model.predict(numbers, values, self.initial) for numbers, values in known]
         return np.array([self.range.loss(c) for c in cost])
 
     def optimistic(self, actions):
@@ -66,7 +67,8 @@ class Explorer:
         self.range.observe(cost)
         is_new = all(name not in self.numbers for name, _ in features)
         initial = self.initial if self.range.known else counts_as
-        self.model.learn(*self.arrays(features), counts_as, 1.0, initial)
+        numbers, values = self.arrays(features)
+        self.model.learn(numbers, values, counts_as, 1.0, initial)
         if is_new:
             self.range.observe_newcomer(counts_as)
         self.rounds += 1

@@ -68,14 +68,15 @@ def test_new_data_give_new_tables_with_the_lowest_of_vw_in_bold(data):
     ]
 
 
-def test_the_readme_s_table_says_when_to_use_an_explorer(data):
-    shares = [("LinUCB of coba", 0.1), ("FastCB", 0.3), ("OPO-CMAB", 0.2), ("RegCB-opt", 0.9)]
-    data("online", [row(name, mean) for name, mean in shares])
-    data("bakeoff", [{"dataset": 2, "algorithm": "OPO-CMAB", "mean": 0.34}])
-    assert figures.choice_table()[2:] == [
-        f"| OPO-CMAB | `--opo_cmab` | {figures.CHOICES['OPO-CMAB']} | **0.200** |  | **0.340** |",
-        f"| FastCB | `--fastcb` | {figures.CHOICES['FastCB']} | 0.300 | +0.100 ± 0.010 | - |",
-        f"| LinUCB of coba | not VW | {figures.PEER_CHOICE} | 0.100 | -0.100 ± 0.010 | - |",
+def test_the_readme_s_table_has_the_default_beside_gd(data):
+    rows = [("OPO-CMAB", "--opo_cmab", 0.2, 0.3, 0.4, 0.28), ("SquareCB", "--squarecb", 0.4, 0.2, 0.5, 0.37)]
+    data(
+        "default",
+        [dict(zip(["explorer", "flags", "sixteen", "wide", "real", "bakeoff"], r, strict=True)) for r in rows],
+    )
+    assert figures.default_table()[2:] == [
+        "| OPO-CMAB | `--opo_cmab` | **0.200** | 0.300 | **0.400** | **0.280** |",
+        "| SquareCB | `--squarecb` | 0.400 | **0.200** | 0.500 | 0.370 |",
     ]
 
 

@@ -104,6 +104,17 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
         "bag": Algorithm("--bag 5"),
         "cover": Algorithm("--cover 5"),
         "softmax": Algorithm("--softmax"),
+        "OPO-CMAB on gd": Algorithm("--opo_cmab --opo_eta 20"),
+        "FastCB on gd": Algorithm("--fastcb --power_t 0.5"),
+        **{
+            f"{name} on least squares": Algorithm(f"{flags} --least_squares")
+            for name, flags in {
+                "epsilon-greedy": "",
+                "SquareCB": "--squarecb",
+                "bag": "--bag 5",
+                "RegCB-opt": "--regcb --regcbopt",
+            }.items()
+        },
     }
 )
 AS_IN_THE_PAPER = {  # by the paper's names, ours

@@ -24,11 +24,14 @@
 #include <vector>
 
 /*
-This file implements OPO-CMAB (Levy and Mansour (2026), "Optimal Regret for Policy Optimization in Contextual Bandits"),
-with the VW learner as the regression oracle. For the current context it replays the policies that all past predictors
-lead to (kernel/policy.h). Their predictions come from the history of the weights, which opo_tap.h keeps at
-the bottom of the stack (kernel/weight_history.h). --opo_paper is the paper's Algorithm 1; the default also forgets,
-scales the bonus, keeps the past within a budget and maps costs to their range (docs/theory.md).
+This file implements OPO-CMAB (Levy and Mansour (2026), "Optimal Regret for Policy Optimization in Contextual Bandits").
+
+By default the oracle is least squares (reductions/least_squares.h), and a decision is a softmax of optimistic losses
+(kernel/optimistic_policy.h). With another learner, or any setting of Algorithm 1, it replays the policies that all past
+predictors lead to (kernel/policy.h) for the current context. Their predictions come from the history of the weights,
+which opo_tap.h keeps at the bottom of the stack (kernel/weight_history.h). --opo_paper is the paper's Algorithm 1;
+without it the replay also forgets, scales the bonus, keeps the past within a budget and maps costs to their range
+(docs/theory.md).
 */
 
 using namespace VW::cb_explore_adf;
@@ -404,7 +407,10 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
       .add(make_option("opo_cmab", opo_cmab_option)
                .keep()
                .necessary()
-               .help("Optimistic policy optimization (OPO-CMAB) exploration"))
+               .help("Optimistic policy optimization (OPO-CMAB) exploration: exponential weights on optimistic losses. It "
+                     "learns by least squares, whose widths are the bonus. With any --opo_ option below, or a learner "
+                     "other than least squares, it replays the predictions of past models, as Algorithm 1 of the paper "
+                     "does; the proof covers --opo_paper"))
       .add(
           make_option("opo_eta", eta)
               .keep()

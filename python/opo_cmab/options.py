@@ -83,7 +83,9 @@ class _Explorer:
 class Options(_Explorer):
     r"""The arguments of ``--opo_cmab``, for ``Workspace`` or the command line: ``str(Options(eta=30))``.
 
-    OPO-CMAB, Algorithm 1 of Levy and Mansour (2026), with a decay:
+    ``Options()`` decides by exponential weights on the optimistic losses of least squares. With any of eta, scale,
+    gamma, beta, decay, budget, importance_weighted or paper, it is Algorithm 1 of Levy and Mansour (2026) on gradient
+    descent, with a decay:
 
     $$
     \pi_{k+1}(a) \propto \pi_k(a)^{\text{decay}} \exp(-\eta\, \mathrm{clip}(\hat f_k(c, a) - b_k(a), 0, 1))
