@@ -494,7 +494,9 @@ def test_shares_add_up_to_the_cost_that_was_predicted_at_that_time(played):
         costs, base, *shares = (list(row.values()) for row in reasons.values())
         assert set(reasons) >= {"hour=" + str((n - 1) % 24), "geo.land=de", "geo._km=2.5"}
         assert list(reasons["predicted cost"]) == list(OWN_FEATURES)
-        np.testing.assert_allclose(base + np.sum(shares, axis=0), costs, atol=1e-3)
+        # The lowest may be clipped: no prediction is below the costs so far.
+        clipped = np.maximum(base + np.sum(shares, axis=0), np.min(costs))
+        np.testing.assert_allclose(clipped, costs, atol=1e-3)
         assert n < 1000 or np.argmin(costs) == np.argmax(json.loads(p))
     with pytest.raises(KeyError, match="no decision with the id"):
         played.explain("unknown")

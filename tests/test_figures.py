@@ -13,9 +13,9 @@ def test_the_tables_of_a_page_are_what_the_data_say(page):
     assert figures.rewrite(text, page.name) == text, "run: make figures"
 
 
-def test_the_readme_has_the_tables_of_gain_and_cost():
+def test_the_readme_has_the_table_of_gain():
     names = [name for _, name, _, _ in figures.MARKED.findall((figures.ROOT / "README.md").read_text())]
-    assert {"choice", "cost-in-short"} <= set(names)
+    assert names == ["default"]
 
 
 @pytest.fixture

@@ -170,7 +170,7 @@ def test_the_report_in_a_real_browser(client, tmp_path):
     script = """<script>addEventListener("load", () => {
       const lines = [...document.querySelectorAll("polyline")].map((l) => l.getBoundingClientRect().width)
       const found = JSON.stringify([lines, document.querySelectorAll("tr").length])
-      document.body.innerHTML += `<pre id="found">${found}</pre>`
+      document.body.append(Object.assign(document.createElement("pre"), {id: "found", textContent: found}))
     })</script>"""
     lines, rows = look(client.get("/").text, script, tmp_path)
     assert len(lines) == 5
@@ -191,6 +191,7 @@ BAD_BODIES = {
     "half a character": (b'{"actions": [{"id": "\\ud800"}]}', 400, "surrogates"),
     "a long message": (json.dumps(request(excludedActions=[{"x" * 9000: 1}])).encode(), 400, "ids of actions"),
     "a list": (b"[]", 400, "must be an object"),
+    "a list in a list": (json.dumps(request(contextFeatures=[{"x": [[{}]]}])).encode(), 400, "must be a string"),
     "no actions": (b"{}", 400, "there is no action"),
     "actions of a wrong type": (b'{"actions": "tea"}', 400, "actions must be a list"),
     "an action of a wrong type": (b'{"actions": ["tea"]}', 400, "each action must be an object"),

@@ -344,10 +344,11 @@ void require_linear(const learner& base, VW::workspace& all)
   const auto other = opo_cmab::first_nonlinear(base);
   if (!other.empty())
   {
-    THROW("--opo_cmab does not work with " << other
-                                           << ": it needs a linear learner, least squares (the default), gd, --ftrl, "
-                                              "--coin or --pistol, and nothing between it and the bandit. Leave out the flag of "
-                                           << other);
+    THROW("--opo_cmab does not work with "
+        << other
+        << ": it needs a linear learner, least squares (the default), gd, --ftrl, "
+           "--coin or --pistol, and nothing between it and the bandit. Leave out the flag of "
+        << other);
   }
   if (all.loss_config.l1_lambda > 0.f)
   {
@@ -404,13 +405,15 @@ std::shared_ptr<learner> VW::reductions::cb_explore_adf_opo_cmab_setup(VW::setup
 
   option_group_definition new_options("[Reduction] Contextual Bandit Exploration with ADF (OPO-CMAB)");
   new_options
-      .add(make_option("opo_cmab", opo_cmab_option)
-               .keep()
-               .necessary()
-               .help("Optimistic policy optimization (OPO-CMAB) exploration: exponential weights on optimistic losses. It "
-                     "learns by least squares, whose widths are the bonus. With any --opo_ option below, or a learner "
-                     "other than least squares, it replays the predictions of past models, as Algorithm 1 of the paper "
-                     "does; the proof covers --opo_paper"))
+      .add(
+          make_option("opo_cmab", opo_cmab_option)
+              .keep()
+              .necessary()
+              .help(
+                  "Optimistic policy optimization (OPO-CMAB) exploration: exponential weights on optimistic losses. It "
+                  "learns by least squares, whose widths are the bonus. With any --opo_ option below, or a learner "
+                  "other than least squares, it replays the predictions of past models, as Algorithm 1 of the paper "
+                  "does; the proof covers --opo_paper"))
       .add(
           make_option("opo_eta", eta)
               .keep()

@@ -78,7 +78,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         for item in value:
             yield from leaves(item, path)
     else:
-        is_vector = isinstance(value, list) and not any(isinstance(item, str) for item in value)
+        is_vector = isinstance(value, list) and all(isinstance(item, int | float) for item in value)
         yield path, np.array(value, float) if is_vector else value
 
 
