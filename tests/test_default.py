@@ -41,7 +41,7 @@ class Explorer:
     def __init__(self):
         self.model, self.range, self.numbers, self.rounds = LeastSquares(), CostRange(), {}, 0
 
-    def arrays(self, features):
+    def arrays(self, features) -> tuple[np.ndarray, np.ndarray]:
         numbers = [self.numbers.setdefault(name, len(self.numbers)) for name, _ in features]
         return np.array(numbers, np.uint64), np.array([x for _, x in features], np.float32)
 

@@ -137,7 +137,7 @@ def test_the_order_of_the_examples_does_not_matter_in_one_block():
     rng = np.random.default_rng(2)
     z, y = rng.normal(size=(60, 10)).astype(np.float32), rng.normal(size=60)
     kernels = [_kernel.LeastSquares(32, 1.0) for _ in range(2)]
-    for kernel, order in zip(kernels, (range(60), rng.permutation(60)), strict=True):
+    for kernel, order in zip(kernels, (np.arange(60), rng.permutation(60)), strict=True):
         for t in order:
             kernel.learn(numbers_to(10), z[t], y[t])
     first, second = ([kernel.predict(numbers_to(10), row, 0.0) for row in z] for kernel in kernels)
