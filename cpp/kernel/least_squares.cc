@@ -429,17 +429,10 @@ void least_squares::update(
     own.cost += gain * error_of_cost;
     own.one += gain * error_of_one;
   };
-  const float keep = _candidates[candidate].keep;
-  const float most = 1.f / _candidates[candidate].penalty;
-  const auto alone = [&](const active& x)
-  {
-    auto& d = _variances[x.weight * candidates + candidate];
-    const double along = static_cast<double>(d) * x.value;
-    move(x.weight, along);
-    d = std::min(most, static_cast<float>(d / (1. + weight * along * x.value)) / keep);
-  };
   if (!_candidates[candidate].blocks)
   {
+    const float keep = _candidates[candidate].keep;
+    const float most = 1.f / _candidates[candidate].penalty;
     for (const auto& x : _active)
     {
       auto& d = _variances[x.weight * candidates + candidate];
@@ -449,7 +442,14 @@ void least_squares::update(
     }
     return;
   }
-  for (const uint32_t i : _alone) { alone(_active[i]); }
+  for (const uint32_t i : _alone)
+  {
+    const auto& x = _active[i];
+    auto& d = _variances[x.weight * candidates + candidate];
+    const double along = static_cast<double>(d) * x.value;
+    move(x.weight, along);
+    d = static_cast<float>(d / (1. + weight * along * x.value));
+  }
   for (const auto& g : _groups)
   {
     auto& home = _blocks[g.block];
@@ -457,11 +457,6 @@ void least_squares::update(
     opo_cmab::observe(covariance_of(home, candidate), rows_of(home), &_f[g.offset], g.end,
         static_cast<float>(1. / weight), _along.data());
     for (std::size_t m = 0; m < home.members.size(); ++m) { move(home.members[m], _along[m]); }
-    if (keep < 1.f)
-    {
-      float* d = covariance_of(home, candidate);
-      std::transform(d, d + rows_of(home), d, [&](float each) { return std::min(each / keep, most); });
-    }
   }
 }
 

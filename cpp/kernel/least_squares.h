@@ -79,7 +79,7 @@ private:
   public:
     float penalty;
     bool blocks;
-    float keep;  ///< of what is known, from one example to the next; 1: all
+    float keep;  ///< without blocks: of what is known, from one example to the next; 1: all
   };
 
   /// What a weight has apart from its candidates.
